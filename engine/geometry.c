@@ -21,10 +21,12 @@ enum status geometry_check(const struct geometry *g, struct err *err) {
     if (g->fa_tkv != 16 && g->fa_tkv != 32 && g->fa_tkv != 64)
         return err_set(err, STATUS_USAGE, "geometry: fa_tkv=%d has no instance (16, 32 or 64)", g->fa_tkv);
     if (g->fa_chunk < 64 || g->fa_chunk > FA_CHUNK_MAX || g->fa_chunk % g->fa_tkv != 0)
-        return err_set(err, STATUS_USAGE, "geometry: fa_chunk=%d must be 64 to %d and a multiple of fa_tkv=%d",
-                       g->fa_chunk, FA_CHUNK_MAX, g->fa_tkv);
+        return err_set(err, STATUS_USAGE,
+                       "geometry: fa_chunk=%d must be 64 to %d and a multiple of fa_tkv=%d", g->fa_chunk,
+                       FA_CHUNK_MAX, g->fa_tkv);
     if (g->fa_splits < 1 || g->fa_splits > FA_SPLITS_MAX)
-        return err_set(err, STATUS_USAGE, "geometry: fa_splits=%d must be 1 to %d", g->fa_splits, FA_SPLITS_MAX);
+        return err_set(err, STATUS_USAGE, "geometry: fa_splits=%d must be 1 to %d", g->fa_splits,
+                       FA_SPLITS_MAX);
     return STATUS_OK;
 }
 
@@ -42,7 +44,8 @@ enum status geometry_parse(const char *text, struct geometry *g, struct err *err
         const char *eq = strchr(p, '=');
         int *field = eq == NULL ? NULL : geometry_field(&parsed, p, (size_t)(eq - p));
         if (field == NULL)
-            return err_set(err, STATUS_USAGE, "geometry: '%s' (want fa_tq=, fa_tkv=, fa_chunk=, fa_splits=)", text);
+            return err_set(err, STATUS_USAGE, "geometry: '%s' (want fa_tq=, fa_tkv=, fa_chunk=, fa_splits=)",
+                           text);
         char *end = NULL;
         long value = strtol(eq + 1, &end, 10);
         if (end == eq + 1 || (*end != ',' && *end != '\0') || value < 0 || value > 1 << 20)

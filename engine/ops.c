@@ -19,10 +19,18 @@ int act_block(enum act_kind kind) {
     return kind == ACT_Q8_256 ? ACT_BLOCK_256 : 1;
 }
 
-const char *route_name(enum route r) { return route_names[r]; }
-const char *kv_dtype_name(enum kv_dtype k) { return kv_names[k]; }
-const char *act_kind_name(enum act_kind k) { return act_names[k]; }
-const char *arch_name(enum arch a) { return a == ARCH_SM80 ? "sm_80" : "sm_90"; }
+const char *route_name(enum route r) {
+    return route_names[r];
+}
+const char *kv_dtype_name(enum kv_dtype k) {
+    return kv_names[k];
+}
+const char *act_kind_name(enum act_kind k) {
+    return act_names[k];
+}
+const char *arch_name(enum arch a) {
+    return a == ARCH_SM80 ? "sm_80" : "sm_90";
+}
 
 static int index_of(const char *const *names, int n, const char *s) {
     for (int i = 0; i < n; i++)
@@ -30,8 +38,12 @@ static int index_of(const char *const *names, int n, const char *s) {
     return -1;
 }
 
-int route_from_name(const char *s) { return index_of(route_names, 3, s); }
-int kv_dtype_from_name(const char *s) { return index_of(kv_names, 3, s); }
+int route_from_name(const char *s) {
+    return index_of(route_names, 3, s);
+}
+int kv_dtype_from_name(const char *s) {
+    return index_of(kv_names, 3, s);
+}
 int arch_from_name(const char *s) {
     if (strcmp(s, "sm_80") == 0) return ARCH_SM80;
     return strcmp(s, "sm_90") == 0 ? ARCH_SM90 : -1;

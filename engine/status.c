@@ -39,16 +39,26 @@ enum status err_prefix(struct err *err, enum status s, const char *format, ...) 
 
 const char *status_name(enum status s) {
     switch (s) {
-    case STATUS_OK: return "ok";
-    case STATUS_USAGE: return "usage";
-    case STATUS_IO: return "io";
-    case STATUS_FORMAT: return "format";
-    case STATUS_UNSUPPORTED: return "unsupported";
-    case STATUS_SHAPE: return "shape";
-    case STATUS_NOMEM: return "nomem";
-    case STATUS_DEVICE: return "device";
-    case STATUS_INVALID: return "invalid";
-    case STATUS_LIMIT: return "limit";
+    case STATUS_OK:
+        return "ok";
+    case STATUS_USAGE:
+        return "usage";
+    case STATUS_IO:
+        return "io";
+    case STATUS_FORMAT:
+        return "format";
+    case STATUS_UNSUPPORTED:
+        return "unsupported";
+    case STATUS_SHAPE:
+        return "shape";
+    case STATUS_NOMEM:
+        return "nomem";
+    case STATUS_DEVICE:
+        return "device";
+    case STATUS_INVALID:
+        return "invalid";
+    case STATUS_LIMIT:
+        return "limit";
     }
     return "unknown";
 }
