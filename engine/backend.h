@@ -18,16 +18,16 @@ enum simd { SIMD_AUTO = 0, SIMD_SCALAR = 1, SIMD_AVX2 = 2 }; /* never carries bi
 
 struct backend_config {
     enum route route;
-    enum arch arch;            /* whose tensor-core model; CUDA: must be the device's own */
+    enum arch arch; /* whose tensor-core model; CUDA: must be the device's own */
     struct geometry geometry;
-    int n_threads;             /* CPU: 1 .. 64 */
-    enum simd simd;            /* CPU */
-    int graphs;                /* CUDA: replay decode steps as captured graphs */
+    int n_threads;  /* CPU: 1 .. 64 */
+    enum simd simd; /* CPU */
+    int graphs;     /* CUDA: replay decode steps as captured graphs */
 };
 
 /* One line of the launch census: how often a kernel (or twin) ran since the backend was opened. */
 struct kernel_count {
-    const char *name;          /* "attention_prefill", "matmul_f16", ... stable, used in coverage maps */
+    const char *name; /* "attention_prefill", "matmul_f16", ... stable, used in coverage maps */
     uint64_t calls;
 };
 
@@ -42,13 +42,14 @@ enum weight_use {
 /* Every function returns a status and leaves one sentence in err. `self` owns its device, stream, threads and all
  * memory it allocated; close releases everything still held. */
 struct backend {
-    const char *name;                 /* "cpu" or "cuda" */
+    const char *name; /* "cpu" or "cuda" */
     struct backend_config config;
-    void *impl;                       /* private */
+    void *impl; /* private */
 
     /* ---- life and memory ---- */
     void (*close)(struct backend *self);
-    enum status (*alloc)(struct backend *self, size_t bytes, void **out, struct err *err); /* 256-byte aligned */
+    enum status (*alloc)(struct backend *self, size_t bytes, void **out,
+                         struct err *err); /* 256-byte aligned */
     void (*free)(struct backend *self, void *p);
     enum status (*copy_in)(struct backend *self, void *dst, const void *host, size_t bytes, struct err *err);
     enum status (*copy_out)(struct backend *self, void *host, const void *src, size_t bytes, struct err *err);
@@ -62,29 +63,30 @@ struct backend {
     /* ---- a step: begin, ops, end. replayed != 0 after begin: a captured graph already did the whole step ---- */
     enum status (*step_begin)(struct backend *self, const struct step *s, int *replayed, struct err *err);
     enum status (*step_end)(struct backend *self, const struct step *s, struct err *err);
-    enum status (*step_forget)(struct backend *self, struct err *err); /* drop captured graphs (cache was freed) */
+    enum status (*step_forget)(struct backend *self,
+                               struct err *err); /* drop captured graphs (cache was freed) */
 
     /* ---- ops (contracts in ops.h); rows of the current step unless a count is given ---- */
     enum status (*embed)(struct backend *self, const struct step *s, const struct weight *table, float *x,
                          struct err *err);
     enum status (*rmsnorm)(struct backend *self, const float *x, const float *w, float eps, int64_t rows,
                            int64_t cols, float *y, struct err *err);
-    enum status (*act_prepare)(struct backend *self, enum act_kind kind, const float *x, int64_t rows, int64_t k,
-                               struct act *out, struct err *err);
-    enum status (*matmul)(struct backend *self, const struct weight *w, const struct act *a, int64_t rows, float *y,
-                          struct err *err);
+    enum status (*act_prepare)(struct backend *self, enum act_kind kind, const float *x, int64_t rows,
+                               int64_t k, struct act *out, struct err *err);
+    enum status (*matmul)(struct backend *self, const struct weight *w, const struct act *a, int64_t rows,
+                          float *y, struct err *err);
     enum status (*rope)(struct backend *self, const struct step *s, const struct rope_table *t, int n_head,
                         int head_dim, float *x, struct err *err);
-    enum status (*kv_append)(struct backend *self, const struct step *s, int layer, const float *k, const float *v,
-                             struct err *err);
-    enum status (*attention)(struct backend *self, const struct step *s, int layer, int n_head, const float *q,
-                             float *o, struct err *err);
+    enum status (*kv_append)(struct backend *self, const struct step *s, int layer, const float *k,
+                             const float *v, struct err *err);
+    enum status (*attention)(struct backend *self, const struct step *s, int layer, int n_head,
+                             const float *q, float *o, struct err *err);
     enum status (*swiglu)(struct backend *self, const float *g, const float *u, int64_t n, float *y,
                           struct err *err);
     enum status (*add)(struct backend *self, float *x, const float *t, int64_t n, struct err *err);
     /* out: [rows] struct top2 in backend memory; logits rows have stride `stride` floats */
-    enum status (*top2)(struct backend *self, const float *logits, int64_t rows, int64_t n_vocab, int64_t stride,
-                        struct top2 *out, struct err *err);
+    enum status (*top2)(struct backend *self, const float *logits, int64_t rows, int64_t n_vocab,
+                        int64_t stride, struct top2 *out, struct err *err);
 
     /* ---- census ---- */
     /* Values that overflowed f16 or could not be quantised since the last call (reset to 0). */
@@ -99,10 +101,10 @@ enum status backend_cuda_open(const struct backend_config *config, struct backen
 
 /* One row of a device listing; used by --version, provenance and SKIP reasons. */
 struct device_info {
-    char name[128];            /* "NVIDIA H200" */
-    int cc_major, cc_minor;    /* compute capability */
+    char name[128];         /* "NVIDIA H200" */
+    int cc_major, cc_minor; /* compute capability */
     int n_sm;
-    int driver, runtime;       /* CUDA versions as 13000 */
+    int driver, runtime; /* CUDA versions as 13000 */
     size_t memory_bytes;
 };
 /* STATUS_UNSUPPORTED and the reason in err ("built without CUDA", "no CUDA device: ...") where there is none. */

@@ -31,22 +31,57 @@ enum dtype {
 
 /* f16 fields are raw IEEE binary16 bits. Nibble order of the 32-element types: byte j holds element j in its low
  * and element j+16 in its high nibble; bit i of qh is the fifth bit of element i. */
-struct block_q4_0 { uint16_t d; uint8_t qs[16]; };                     /* x = d * (q - 8) */
-struct block_q4_1 { uint16_t d; uint16_t m; uint8_t qs[16]; };         /* x = d * q + m */
-struct block_q5_0 { uint16_t d; uint8_t qh[4]; uint8_t qs[16]; };      /* x = d * (q - 16) */
-struct block_q5_1 { uint16_t d; uint16_t m; uint8_t qh[4]; uint8_t qs[16]; }; /* x = d * q + m */
-struct block_q8_0 { uint16_t d; int8_t qs[32]; };                      /* x = d * q */
+struct block_q4_0 {
+    uint16_t d;
+    uint8_t qs[16];
+}; /* x = d * (q - 8) */
+struct block_q4_1 {
+    uint16_t d;
+    uint16_t m;
+    uint8_t qs[16];
+}; /* x = d * q + m */
+struct block_q5_0 {
+    uint16_t d;
+    uint8_t qh[4];
+    uint8_t qs[16];
+}; /* x = d * (q - 16) */
+struct block_q5_1 {
+    uint16_t d;
+    uint16_t m;
+    uint8_t qh[4];
+    uint8_t qs[16];
+}; /* x = d * q + m */
+struct block_q8_0 {
+    uint16_t d;
+    int8_t qs[32];
+}; /* x = d * q */
 /* Eight sub-blocks of 32; 6-bit scale and min of each packed into scales[12].  x = (d*sc)*q - (dmin*m) */
-struct block_q4_K { uint16_t d; uint16_t dmin; uint8_t scales[12]; uint8_t qs[128]; };
-struct block_q5_K { uint16_t d; uint16_t dmin; uint8_t scales[12]; uint8_t qh[32]; uint8_t qs[128]; };
+struct block_q4_K {
+    uint16_t d;
+    uint16_t dmin;
+    uint8_t scales[12];
+    uint8_t qs[128];
+};
+struct block_q5_K {
+    uint16_t d;
+    uint16_t dmin;
+    uint8_t scales[12];
+    uint8_t qh[32];
+    uint8_t qs[128];
+};
 /* Sixteen sub-blocks of 16 with an int8 scale each.  x = (d*sc) * (q - 32) */
-struct block_q6_K { uint8_t ql[128]; uint8_t qh[64]; int8_t scales[16]; uint16_t d; };
+struct block_q6_K {
+    uint8_t ql[128];
+    uint8_t qh[64];
+    int8_t scales[16];
+    uint16_t d;
+};
 
 struct dtype_info {
-    const char *name;  /* "q4_k", as in reports and options */
-    int block;         /* elements per block; 1 for the float types */
-    int bytes;         /* bytes per block */
-    int is_quantised;  /* 0 for F32, F16, BF16 */
+    const char *name; /* "q4_k", as in reports and options */
+    int block;        /* elements per block; 1 for the float types */
+    int bytes;        /* bytes per block */
+    int is_quantised; /* 0 for F32, F16, BF16 */
 };
 
 /* NULL when code is not one of the eleven types above. */

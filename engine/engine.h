@@ -36,23 +36,25 @@ struct engine_config engine_config_default(void);
 /* What provenance, inspect and reports want to know about an open engine. */
 struct engine_info {
     char model_name[64];
-    char architecture[16];        /* "qwen2" */
-    char tokenizer[16];           /* vocab_pre_name */
-    uint64_t model_bytes;         /* file size */
+    char architecture[16]; /* "qwen2" */
+    char tokenizer[16];    /* vocab_pre_name */
+    uint64_t model_bytes;  /* file size */
     int n_layer, n_embd, n_head, n_kv_head, head_dim, n_ff, n_vocab, n_ctx;
     int tied;
-    struct engine_config config;  /* as resolved */
-    struct device_info device;    /* zeroed on the CPU backend */
+    struct engine_config config; /* as resolved */
+    struct device_info device;   /* zeroed on the CPU backend */
 };
 
-enum status engine_open(const char *model_path, const struct engine_config *config, engine **out, struct err *err);
+enum status engine_open(const char *model_path, const struct engine_config *config, engine **out,
+                        struct err *err);
 void engine_close(engine *e);
 void engine_describe(const engine *e, struct engine_info *out);
 /* The mapped model file, for hashing. */
 const void *engine_model_data(const engine *e, uint64_t *bytes);
 
 /* ---- text ---- */
-enum status engine_encode(const engine *e, const char *text, size_t length, int parse_special, int32_t **ids, size_t *n,
+enum status engine_encode(const engine *e, const char *text, size_t length, int parse_special, int32_t **ids,
+                          size_t *n,
                           struct err *err); /* adds BOS when the model file asks for it; free(*ids) */
 void engine_token_bytes(const engine *e, int32_t id, const uint8_t **bytes, size_t *length);
 int engine_is_end(const engine *e, int32_t id);
@@ -60,26 +62,28 @@ int engine_is_end(const engine *e, int32_t id);
 /* ---- sessions ---- */
 enum status session_create(engine *e, session **out, struct err *err);
 void session_close(session *s);
-int session_pos(const session *s);              /* positions filled so far */
-int session_room(const session *s);             /* positions left */
+int session_pos(const session *s);  /* positions filled so far */
+int session_room(const session *s); /* positions left */
 
 /* Appends n >= 1 tokens (chunked by config.chunk) and leaves the logits of the last one. */
 enum status session_prefill(session *s, const int32_t *ids, size_t n, struct err *err);
 
 /* Called with the logits of every row in order; returning anything but STATUS_OK stops the run. */
-typedef enum status score_fn(void *ctx, int pos, const float *logits, const struct top2 *top, struct err *err);
+typedef enum status score_fn(void *ctx, int pos, const float *logits, const struct top2 *top,
+                             struct err *err);
 /* Teacher forcing as one (chunked) prefill: appends n tokens and reports the logits after each of them. */
 enum status session_score(session *s, const int32_t *ids, size_t n, score_fn *fn, void *ctx, struct err *err);
 
 /* One token for each of n <= BATCH_MAX distinct sessions of one engine; each gets the bits it would get alone. */
-enum status engine_decode_batch(engine *e, session *const *sessions, const int32_t *ids, int n, struct err *err);
+enum status engine_decode_batch(engine *e, session *const *sessions, const int32_t *ids, int n,
+                                struct err *err);
 enum status session_decode(session *s, int32_t id, struct err *err);
 
 /* Drops positions >= pos, leaving the cache as if they had never been computed; logits are gone until the next step. */
 enum status session_rewind(session *s, int pos, struct err *err);
 
-const float *session_logits(const session *s);      /* [n_vocab] host memory; NULL before the first step */
-const struct top2 *session_top2(const session *s);  /* raw, before any penalty */
+const float *session_logits(const session *s);     /* [n_vocab] host memory; NULL before the first step */
+const struct top2 *session_top2(const session *s); /* raw, before any penalty */
 /* f16 overflows and unquantisable blocks met by this session's steps so far; non-zero makes a stream INVALID. */
 uint64_t session_overflows(const session *s);
 

@@ -13,25 +13,25 @@ extern "C" {
 #endif
 
 /* ---- tensor cores ---------------------------------------------------------------------------------------- */
-#define TC_K           16 /* BITS: K of one mma.sync / wgmma step; longer products chain over TC_K steps in K order */
-#define TC_BITS_SM90   25 /* BITS: fractional bits kept when the 16 products and C are aligned (one block) */
-#define TC_BITS_SM80   24 /* BITS: the same on sm_80, which chains two 8-term blocks per TC_K step */
-#define TC_PANEL       8  /* columns in one packed panel of the twin's B operand (one AVX2 vector of f32) */
+#define TC_K         16 /* BITS: K of one mma.sync / wgmma step; longer products chain over TC_K steps in K order */
+#define TC_BITS_SM90 25 /* BITS: fractional bits kept when the 16 products and C are aligned (one block) */
+#define TC_BITS_SM80 24 /* BITS: the same on sm_80, which chains two 8-term blocks per TC_K step */
+#define TC_PANEL     8  /* columns in one packed panel of the twin's B operand (one AVX2 vector of f32) */
 
 /* ---- fixed-tree sums -------------------------------------------------------------------------------------- */
-#define NORM_LANES     256 /* BITS: RMSNorm sums squares in this many strided lanes, then a halving tree */
-#define F32_LANES      16  /* BITS: route f32 dot products: strided fmaf lanes, then a halving tree */
+#define NORM_LANES 256 /* BITS: RMSNorm sums squares in this many strided lanes, then a halving tree */
+#define F32_LANES  16  /* BITS: route f32 dot products: strided fmaf lanes, then a halving tree */
 
 /* ---- quantised activations --------------------------------------------------------------------------------- */
-#define ACT_BLOCK_32   32  /* BITS: activation block beside F32..Q8_0-family weights (block 32) */
-#define ACT_BLOCK_256  256 /* BITS: activation block beside K-quant weights */
-#define ACT_SUM_GROUP  16  /* elements per stored integer sum (min terms; 16 is Q6_K's sub-block) */
+#define ACT_BLOCK_32  32  /* BITS: activation block beside F32..Q8_0-family weights (block 32) */
+#define ACT_BLOCK_256 256 /* BITS: activation block beside K-quant weights */
+#define ACT_SUM_GROUP 16  /* elements per stored integer sum (min terms; 16 is Q6_K's sub-block) */
 
 /* ---- attention --------------------------------------------------------------------------------------------- */
-#define FA_TQ_DEFAULT     64   /* query rows per tile; never carries bits */
-#define FA_TKV_DEFAULT    32   /* BITS: keys per tile: the online rescale happens once per tile */
-#define FA_CHUNK_DEFAULT  256  /* BITS: absolute key positions per chunk: one (m, l, O) each, folded in order */
-#define FA_SPLITS_DEFAULT 8    /* blocks that share the chunks of one decode row; never carries bits */
+#define FA_TQ_DEFAULT     64  /* query rows per tile; never carries bits */
+#define FA_TKV_DEFAULT    32  /* BITS: keys per tile: the online rescale happens once per tile */
+#define FA_CHUNK_DEFAULT  256 /* BITS: absolute key positions per chunk: one (m, l, O) each, folded in order */
+#define FA_SPLITS_DEFAULT 8   /* blocks that share the chunks of one decode row; never carries bits */
 #define FA_TQ_MAX         128
 #define FA_TKV_MAX        64
 #define FA_CHUNK_MAX      4096
@@ -39,9 +39,9 @@ extern "C" {
 #define FA_HEAD_DIM_MAX   256
 
 /* ---- engine ------------------------------------------------------------------------------------------------ */
-#define BATCH_MAX         8   /* streams in one engine_decode_batch */
-#define CHUNK_DEFAULT     512 /* prompt rows per prefill step; never carries bits */
-#define CHUNK_MAX         4096
+#define BATCH_MAX     8   /* streams in one engine_decode_batch */
+#define CHUNK_DEFAULT 512 /* prompt rows per prefill step; never carries bits */
+#define CHUNK_MAX     4096
 
 enum arch { ARCH_SM80 = 80, ARCH_SM90 = 90 };
 

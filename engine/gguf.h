@@ -19,8 +19,19 @@ extern "C" {
 #define GGUF_MAX_DIMS 4
 
 enum gguf_type {
-    GGUF_U8 = 0, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL, GGUF_STRING, GGUF_ARRAY,
-    GGUF_U64, GGUF_I64, GGUF_F64
+    GGUF_U8 = 0,
+    GGUF_I8,
+    GGUF_U16,
+    GGUF_I16,
+    GGUF_U32,
+    GGUF_I32,
+    GGUF_F32,
+    GGUF_BOOL,
+    GGUF_STRING,
+    GGUF_ARRAY,
+    GGUF_U64,
+    GGUF_I64,
+    GGUF_F64
 };
 
 struct gguf_string {
@@ -63,9 +74,11 @@ enum status gguf_get_f32(const gguf *g, const char *name, float *out, struct err
 enum status gguf_get_bool(const gguf *g, const char *name, int *out, struct err *err);
 enum status gguf_get_string(const gguf *g, const char *name, struct gguf_string *out, struct err *err);
 /* Arrays. want: element type. STRING arrays are read by index through an offset table built at open. */
-enum status gguf_array_length(const gguf *g, const char *name, enum gguf_type want, uint64_t *n, struct err *err);
-struct gguf_string gguf_array_string(const gguf *g, int64_t key, uint64_t i); /* key and i checked by assert */
-int64_t gguf_array_int(const gguf *g, int64_t key, uint64_t i);               /* any integer or bool element */
+enum status gguf_array_length(const gguf *g, const char *name, enum gguf_type want, uint64_t *n,
+                              struct err *err);
+struct gguf_string gguf_array_string(const gguf *g, int64_t key,
+                                     uint64_t i);               /* key and i checked by assert */
+int64_t gguf_array_int(const gguf *g, int64_t key, uint64_t i); /* any integer or bool element */
 float gguf_array_f32(const gguf *g, int64_t key, uint64_t i);
 
 /* Prints one key's value as text for `inspect` (arrays: element type, count and the first few). Returns out. */

@@ -33,22 +33,22 @@ enum act_kind {
 
 /* One matrix of the model in backend memory, laid out as the backend likes (weight_upload makes it). */
 struct weight {
-    enum dtype dtype;     /* type in the file */
-    enum act_kind act;    /* what matmul wants as its input */
-    int64_t n, k;         /* y[rows, n] = x[rows, k] . W[n, k]^T */
-    void *data;           /* backend memory, backend-private layout */
-    const float *bias;    /* [n] backend memory, or NULL */
+    enum dtype dtype;  /* type in the file */
+    enum act_kind act; /* what matmul wants as its input */
+    int64_t n, k;      /* y[rows, n] = x[rows, k] . W[n, k]^T */
+    void *data;        /* backend memory, backend-private layout */
+    const float *bias; /* [n] backend memory, or NULL */
 };
 
 /* Activations of one input, prepared once and shared by its consumers (q,k,v / gate,up). Unused parts are NULL. */
 struct act {
     enum act_kind kind;
-    int64_t k;            /* row length */
-    const float *f32;     /* [rows, k]          ACT_F32: aliases the input */
-    uint16_t *f16;        /* [rows, k_pad]      ACT_F16: k_pad = k rounded up to TC_K, padding zero */
-    int8_t *q;            /* [rows, k]          ACT_Q8_*: codes, |q| <= 127 */
-    float *d;             /* [rows, k/block]    ACT_Q8_*: block scale */
-    int16_t *sum;         /* [rows, k/16]       ACT_Q8_*: exact sums of codes per ACT_SUM_GROUP */
+    int64_t k;        /* row length */
+    const float *f32; /* [rows, k]          ACT_F32: aliases the input */
+    uint16_t *f16;    /* [rows, k_pad]      ACT_F16: k_pad = k rounded up to TC_K, padding zero */
+    int8_t *q;        /* [rows, k]          ACT_Q8_*: codes, |q| <= 127 */
+    float *d;         /* [rows, k/block]    ACT_Q8_*: block scale */
+    int16_t *sum;     /* [rows, k/16]       ACT_Q8_*: exact sums of codes per ACT_SUM_GROUP */
 };
 
 /* One session's keys and values. Position-major so that a tile of keys is contiguous.
@@ -62,11 +62,11 @@ struct kv_cache {
 /* The rows of one step. Prefill: n_seq == 1 and positions pos[0], pos[0]+1, ..  Decode: n_seq == n_rows, one row of
  * each sequence. Arrays are host memory; backends copy what they need in step_begin. */
 struct step {
-    int n_rows;                        /* 1 .. CHUNK_MAX */
-    int n_seq;                         /* 1, or n_rows <= BATCH_MAX */
-    const int32_t *id;                 /* [n_rows] token ids */
-    const int32_t *pos;                /* [n_rows] absolute positions */
-    const struct kv_cache *const *kv;  /* [n_seq] */
+    int n_rows;                       /* 1 .. CHUNK_MAX */
+    int n_seq;                        /* 1, or n_rows <= BATCH_MAX */
+    const int32_t *id;                /* [n_rows] token ids */
+    const int32_t *pos;               /* [n_rows] absolute positions */
+    const struct kv_cache *const *kv; /* [n_seq] */
 };
 
 struct rope_table {
@@ -78,10 +78,10 @@ struct rope_table {
 
 /* Result of top2 for one row. Census first: any NaN or +Inf, or no finite value, makes the row unjudgeable. */
 struct top2 {
-    int32_t id1, id2;       /* id2 = -1 when n_vocab == 1 */
-    float logit1, logit2;   /* -INFINITY possible for logit2 */
-    int32_t n_nan, n_inf;   /* n_inf counts +Inf only; -Inf is a legal logit */
-    int32_t first_bad;      /* index of the first NaN or +Inf; -1 when none */
+    int32_t id1, id2;     /* id2 = -1 when n_vocab == 1 */
+    float logit1, logit2; /* -INFINITY possible for logit2 */
+    int32_t n_nan, n_inf; /* n_inf counts +Inf only; -Inf is a legal logit */
+    int32_t first_bad;    /* index of the first NaN or +Inf; -1 when none */
 };
 
 /* ------------------------------------------------------------------------------------------------------------

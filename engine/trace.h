@@ -12,12 +12,12 @@ extern "C" {
 #endif
 
 struct trace_event {
-    const char *op;      /* "rmsnorm", "matmul", "attention", ... */
-    const char *tensor;  /* "attn_norm", "q", "k", "v", "attn_out", "ffn_gate", ... */
-    int layer;           /* -1 for embed, final norm, lm_head */
+    const char *op;     /* "rmsnorm", "matmul", "attention", ... */
+    const char *tensor; /* "attn_norm", "q", "k", "v", "attn_out", "ffn_gate", ... */
+    int layer;          /* -1 for embed, final norm, lm_head */
     int64_t rows, cols;
-    const float *data;   /* host copy [rows, cols]; valid during the call only */
-    const int32_t *pos;  /* [rows] absolute positions; NULL when rows are not step rows */
+    const float *data;  /* host copy [rows, cols]; valid during the call only */
+    const int32_t *pos; /* [rows] absolute positions; NULL when rows are not step rows */
 };
 
 typedef void trace_fn(void *ctx, const struct trace_event *event);

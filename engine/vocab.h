@@ -30,8 +30,8 @@ const char *vocab_pre_name(const vocab *v);   /* "gpt-2", "qwen2", "llama-bpe", 
 
 /* Ids of text[0..length). add_bos: as the file asks (add_bos_token) when 1, never when 0. parse_special: special
  * tokens written out in the text become their ids; otherwise they are plain text. *ids is malloc'ed, the caller frees. */
-enum status vocab_encode(const vocab *v, const char *text, size_t length, int add_bos, int parse_special, int32_t **ids,
-                         size_t *n, struct err *err);
+enum status vocab_encode(const vocab *v, const char *text, size_t length, int add_bos, int parse_special,
+                         int32_t **ids, size_t *n, struct err *err);
 
 /* The bytes of one id. Special tokens give their literal text. The pointer lives as long as v. id must be in range. */
 void vocab_bytes(const vocab *v, int32_t id, const uint8_t **bytes, size_t *length);
