@@ -1,0 +1,74 @@
+/* gate.h - what a gate is, what it may say, and the evidence row it must leave.
+ * Not a test framework: a gate is a named, executable claim about the engine, with control arms.
+ * Idea: a verdict can be re-derived from its row, and the row carries a command that replays it.
+ * Source: DESIGN of forkgate, section 5. Exercise: ctest -R unit.verdicts */
+#ifndef FORKGATE_GATE_H
+#define FORKGATE_GATE_H
+
+#include <stdint.h>
+
+#include "engine/engine.h"
+#include "gates/hash.h"
+
+enum verdict {
+    VERDICT_PASS,
+    VERDICT_FAIL,
+    VERDICT_SKIP,        /* not run, with the reason; never counted as pass */
+    VERDICT_ERROR,       /* could not judge */
+    VERDICT_BLIND,       /* the negative arm passed: the gate sees nothing */
+    VERDICT_INCONCLUSIVE /* controls unusable, provenance mismatch */
+};
+#define VERDICTS 6
+
+enum tier { TIER_PARITY, TIER_SUITE, TIER_IDENTITY, TIER_TOLERANCE, TIER_PERF };
+
+struct evidence {
+    enum tier tier;
+    char gate[48];       /* "op.rmsnorm" */
+    char test_case[128]; /* "cols=257 rows=3 family=outlier" */
+    char arm[32];        /* "twin-exact", "oracle", "poison", "a/a", "negative" */
+    char kernels[128];   /* kernel ids executed, space separated */
+    char metric[32];     /* "max_abs", "bits", "count" */
+    double value, bound; /* accepted only by value <= bound; NaN where there is none */
+    enum verdict verdict;
+    char grade[16]; /* measured | derived | queried | recorded */
+    uint64_t seed;
+    char ref[40], got[40]; /* hash or number compared */
+    char provenance[40];   /* id: hash of the run's provenance text */
+    char repro[320];       /* a command that works when pasted */
+    char note[320];        /* what a tired engineer needs: worst element, reason of a SKIP, first bad block */
+    double ms;
+};
+
+/* What the runner hands to every gate. */
+struct gate_context {
+    const char *model_path;
+    struct engine_config config; /* candidate's engine options */
+    const char *source_dir;      /* where fixtures/ and golden/ are */
+    const char *self;            /* path of this binary, for fresh-process arms and the suite */
+    int full_battery;            /* --battery full */
+    const char *only;            /* --only GATE[/case substring], or NULL */
+    void (*emit)(void *sink, const struct evidence *row);
+    void *sink;
+};
+
+struct gate {
+    const char *id;
+    enum tier tier;
+    const char *claim; /* one sentence that a FAIL makes false */
+    int needs_model, needs_cuda;
+    double timeout_s;
+    /* Emits rows; returns an error only when it could not judge (becomes an ERROR row). */
+    enum status (*run)(const struct gate_context *ctx, struct err *err);
+};
+
+extern const struct gate *const gate_registry[]; /* NULL-terminated; one line per gate in registry.c */
+
+const char *verdict_name(enum verdict v);
+const char *tier_name(enum tier t);
+int tier_from_name(const char *name); /* -1 when unknown */
+
+/* Fold: FAIL or BLIND anywhere: 1; else ERROR or INCONCLUSIVE, or nothing passed: 2; else 0. */
+int verdict_exit_code(const uint64_t counts[VERDICTS]);
+
+#endif

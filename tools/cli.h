@@ -1,0 +1,53 @@
+/* cli.h - what every command of forkgate shares: the command table, the engine options, how errors end.
+ * Not a parser: argp is; a command is an argp table and a run function.
+ * Source: ours. Exercise: ctest -L cli */
+#ifndef FORKGATE_CLI_H
+#define FORKGATE_CLI_H
+
+#include <argp.h>
+
+#include "engine/engine.h"
+
+#define EXIT_TROUBLE 2
+
+struct command {
+    const char *name;
+    const char *summary;               /* one line of `forkgate --help` */
+    const struct argp *argp;           /* options, doc, examples: man page and completion are made from it */
+    int (*run)(int argc, char **argv); /* argv[0] is "forkgate NAME"; returns the exit code */
+};
+
+extern const struct command *const commands[]; /* NULL-terminated, in --help order */
+
+/* Parses with argp (ARGP_IN_ORDER off), usage errors exit 2. */
+void cli_parse(const struct argp *argp, int argc, char **argv, void *input);
+
+/* "forkgate COMMAND: message" on stderr; returns EXIT_TROUBLE. */
+int cli_fail(const char *command, const struct err *err);
+
+/* ---- engine options, as a child parser: --backend --route --arch --threads --chunk --no-graph --geometry --kv --simd
+ *      -m, and the sampler's --repeat-penalty --temp --seed --ignore-eos ---- */
+struct cli_engine {
+    const char *model; /* -m FILE; default: fixtures/models/seedling-q8_0.gguf of the source tree */
+    struct engine_config config;
+    float repeat_penalty, temperature;
+    uint64_t seed;
+    int ignore_eos;
+};
+void cli_engine_default(struct cli_engine *e);
+extern const struct argp cli_engine_argp; /* input: struct cli_engine */
+
+/* The tree that holds fixtures/ and golden/: $FORKGATE_ROOT, else the source tree the binary was built from. */
+const char *cli_source_dir(void);
+
+/* Absolute path of the running binary. */
+const char *cli_self(void);
+
+/* ---- terminal ---- */
+int cli_use_colour(int fd); /* NO_COLOR, CLICOLOR_FORCE, TERM=dumb, isatty(fd) */
+int cli_width(int fd);      /* columns, 80 when not a terminal */
+void cli_progress(const char *label, uint64_t done,
+                  uint64_t total); /* stderr, a terminal only, at most 10 Hz */
+void cli_progress_end(void);
+
+#endif
