@@ -35,6 +35,7 @@ struct engine_config engine_config_default(void);
 
 /* What provenance, inspect and reports want to know about an open engine. */
 struct engine_info {
+    uint64_t serial; /* unique per engine_open in this process: a key for what callers derive once */
     char model_name[64];
     char architecture[16]; /* "qwen2" */
     char tokenizer[16];    /* vocab_pre_name */
@@ -88,7 +89,8 @@ const struct top2 *session_top2(const session *s); /* raw, before any penalty */
 uint64_t session_overflows(const session *s);
 
 /* ---- observing ---- */
-void engine_set_trace(engine *e, trace_fn *fn, void *ctx); /* NULL fn: off */
+/* NULL fn: off. STATUS_NOMEM when the staging buffer for event data is refused. */
+enum status engine_set_trace(engine *e, trace_fn *fn, void *ctx, struct err *err);
 int engine_kernel_counts(engine *e, struct kernel_count out[BACKEND_KERNELS_MAX]);
 
 /* ---- access for gates that test below the session (fill the KV tail with noise, read cache rows) ---- */

@@ -22,6 +22,9 @@ extern const struct command *const commands[]; /* NULL-terminated, in --help ord
 /* Parses with argp (ARGP_IN_ORDER off), usage errors exit 2. */
 void cli_parse(const struct argp *argp, int argc, char **argv, void *input);
 
+/* A whole number in [low, high], or a usage error that names the option. */
+int cli_number(struct argp_state *state, const char *option, const char *arg, long low, long high);
+
 /* "forkgate COMMAND: message" on stderr; returns EXIT_TROUBLE. */
 int cli_fail(const char *command, const struct err *err);
 

@@ -1,0 +1,159 @@
+/* cmd_generate.c - `forkgate generate`: one prompt in, text on stdout, optionally a dump. */
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gates/generate.h"
+#include "tools/commands.h"
+#include "tools/slurp.h"
+
+struct generate_args {
+    struct cli_engine engine;
+    const char *text, *file, *out;
+    int n, top_k, full_logits;
+};
+
+enum { OPT_TOP_K = 0x200, OPT_FULL };
+
+static const struct argp_option options[] = {
+    {"prompt", 'p', "TEXT", 0, "prompt text", 1},
+    {"file", 'f', "FILE", 0, "read the prompt from FILE, byte for byte", 1},
+    {"n", 'n', "N", 0, "tokens to generate at most (default 64)", 1},
+    {"out", 'o', "OUT.fgd", 0, "write a dump (ids, top-2, row hashes, provenance)", 1},
+    {"top-k", OPT_TOP_K, "K", 0, "store the K largest logits of every step, at most 64", 1},
+    {"full-logits", OPT_FULL, NULL, 0, "store every row of logits", 1},
+    {NULL, 0, NULL, 0, NULL, 0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    struct generate_args *a = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->engine;
+        return 0;
+    case 'p':
+        a->text = arg;
+        return 0;
+    case 'f':
+        a->file = arg;
+        return 0;
+    case 'n':
+        a->n = cli_number(state, "-n", arg, 1, 1 << 30);
+        return 0;
+    case 'o':
+        a->out = arg;
+        return 0;
+    case OPT_TOP_K:
+        a->top_k = cli_number(state, "--top-k", arg, 0, 64);
+        return 0;
+    case OPT_FULL:
+        a->full_logits = 1;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "unexpected argument '%s' (a prompt goes after -p)", arg);
+        return 0;
+    case ARGP_KEY_END:
+        if ((a->text == NULL) == (a->file == NULL)) argp_error(state, "give one of -p TEXT and -f FILE");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_child children[] = {{&cli_engine_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+static const struct argp argp = {
+    options,
+    parse,
+    "-p TEXT | -f FILE",
+    "Continue a prompt; the text goes to stdout, a dump to OUT.fgd.\v"
+    "Examples:\n"
+    "  forkgate generate -p 'It was a dark night' -n 32\n"
+    "  forkgate generate -f fixtures/prompts/holmes.txt -n 256 -o a.fgd\n"
+    "  forkgate generate -f fixtures/prompts/holmes.txt -n 256 --geometry fa_tkv=16 -o b.fgd\n"
+    "  forkgate diff a.fgd b.fgd\n",
+    children,
+    NULL,
+    NULL};
+
+static void show_progress(void *ctx, uint64_t done, uint64_t total) {
+    (void)ctx;
+    cli_progress("generate: token", done, total);
+}
+
+static void print_text(const dump *d) {
+    for (uint64_t i = 0; i < dump_count(d); i++) {
+        uint32_t n = 0;
+        const uint8_t *text = dump_text(d, i, &n);
+        (void)fwrite(text, 1, n, stdout);
+    }
+    (void)fputc('\n', stdout);
+}
+
+/* Results on stdout, how it ended on stderr. */
+static int report(const dump *d, const char *out) {
+    char stream[HASH_TEXT_BYTES], logits[HASH_TEXT_BYTES];
+    struct dump_results r = dump_results(d);
+    const char *reason = NULL;
+    hash_format(&r.stream, stream);
+    hash_format(&r.logits, logits);
+    print_text(d);
+    fprintf(stderr, "%llu tokens, stop %s, stream %s, logits %s\n", (unsigned long long)dump_count(d),
+            provenance_get(dump_provenance(d), "stop"), stream, logits);
+    if (out != NULL) fprintf(stderr, "wrote %s\n", out);
+    if (dump_first_invalid(d, &reason) != UINT64_MAX) {
+        fprintf(stderr, "forkgate: generate: INVALID: %s\n", reason);
+        return EXIT_TROUBLE;
+    }
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "forkgate: generate: cannot write to standard output\n");
+        return EXIT_TROUBLE;
+    }
+    return 0;
+}
+
+static enum status generate(const struct generate_args *a, const char *prompt, size_t n, const char *name,
+                            dump **out, struct err *err) {
+    engine *e = NULL;
+    struct generate_request r;
+    memset(&r, 0, sizeof r);
+    r.prompt_name = name;
+    r.prompt = prompt;
+    r.prompt_bytes = n;
+    r.n = a->n;
+    r.sampler.repeat_penalty = a->engine.repeat_penalty;
+    r.sampler.temperature = a->engine.temperature;
+    r.sampler.seed = a->engine.seed;
+    r.ignore_eos = a->engine.ignore_eos;
+    r.n_top_k = a->top_k;
+    r.full_logits = a->full_logits;
+    r.out = a->out;
+    RETURN_IF_ERROR(engine_open(a->engine.model, &a->engine.config, &e, err));
+    enum status s = generate_run(e, &r, 1, 1, show_progress, NULL, out, err);
+    cli_progress_end();
+    engine_close(e);
+    return s;
+}
+
+static int run(int argc, char **argv) {
+    struct generate_args a;
+    struct err err = {""};
+    memset(&a, 0, sizeof a);
+    cli_engine_default(&a.engine);
+    a.n = 64;
+    cli_parse(&argp, argc, argv, &a);
+    char *from_file = NULL;
+    size_t n = a.text != NULL ? strlen(a.text) : 0;
+    if (a.file != NULL && slurp_file(a.file, &from_file, &n, &err) != STATUS_OK)
+        return cli_fail("generate", &err);
+    char name[512];
+    (void)snprintf(name, sizeof name, "%s", a.file != NULL ? a.file : "-p");
+    dump *d = NULL;
+    enum status s = generate(&a, from_file != NULL ? from_file : a.text, n, basename(name), &d, &err);
+    free(from_file);
+    if (s != STATUS_OK) return cli_fail("generate", &err);
+    int code = report(d, a.out);
+    dump_close(d);
+    return code;
+}
+
+const struct command cmd_generate = {"generate", "continue a prompt and write a dump", &argp, run};

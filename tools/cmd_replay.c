@@ -1,0 +1,162 @@
+/* cmd_replay.c - `forkgate replay`: force the tokens of a dump through this engine and record what it would have said. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gates/generate.h"
+#include "tools/commands.h"
+#include "tools/slurp.h"
+
+struct replay_args {
+    struct cli_engine engine;
+    const char *follow, *out, *file, *text;
+    int decode;
+};
+
+enum { OPT_FOLLOW = 0x200, OPT_DECODE };
+
+static const struct argp_option options[] = {
+    {"follow", OPT_FOLLOW, "GOLDEN.fgd", 0, "dump whose tokens are forced", 1},
+    {"out", 'o', "OUT.fgd", 0, "write the dump", 1},
+    {"file", 'f', "FILE", 0, "prompt (default: fixtures/prompts/NAME as the dump names it)", 1},
+    {"prompt", 'p', "TEXT", 0, "prompt text", 1},
+    {"decode", OPT_DECODE, NULL, 0,
+     "one decode step per token instead of a chunked prefill (same bits, slower)", 1},
+    {NULL, 0, NULL, 0, NULL, 0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    struct replay_args *a = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->engine;
+        return 0;
+    case OPT_FOLLOW:
+        a->follow = arg;
+        return 0;
+    case OPT_DECODE:
+        a->decode = 1;
+        return 0;
+    case 'o':
+        a->out = arg;
+        return 0;
+    case 'f':
+        a->file = arg;
+        return 0;
+    case 'p':
+        a->text = arg;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "unexpected argument '%s'", arg);
+        return 0;
+    case ARGP_KEY_END:
+        if (a->follow == NULL) argp_error(state, "give --follow GOLDEN.fgd");
+        if (a->text != NULL && a->file != NULL) argp_error(state, "give -p or -f, not both");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_child children[] = {{&cli_engine_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+static const struct argp argp = {
+    options,
+    parse,
+    "--follow GOLDEN.fgd",
+    "Teacher forcing: feed a dump's tokens to this engine and record its own top-2 and row "
+    "hashes at every step, also where it would have chosen otherwise.\v"
+    "Examples:\n"
+    "  forkgate replay --follow a.fgd --geometry fa_tkv=64 -o control/a64.fgd\n"
+    "  forkgate diff a.fgd control/a64.fgd\n",
+    children,
+    NULL,
+    NULL};
+
+/* The prompt must be the very bytes the dump was made from: its hash is in the dump. */
+static enum status check_prompt(const dump *d, const char *prompt, size_t n, const char *name,
+                                struct err *err) {
+    struct hash128 h = hash_bytes(prompt, n);
+    char text[HASH_TEXT_BYTES];
+    hash_format(&h, text);
+    const char *want = provenance_get(dump_provenance(d), "prompt.xxh3");
+    if (want == NULL || strcmp(want, text) == 0) return STATUS_OK;
+    return err_set(err, STATUS_USAGE, "%s is not the prompt of %s (xxh3 %s, dump says %s)", name,
+                   dump_name(d), text, want);
+}
+
+static enum status load_prompt(const struct replay_args *a, const dump *d, char **prompt, size_t *n,
+                               const char **name, struct err *err) {
+    static char path[4096];
+    const char *recorded = provenance_get(dump_provenance(d), "prompt");
+    *name = recorded != NULL ? recorded : "-p";
+    if (a->text != NULL) {
+        *n = strlen(a->text);
+        *prompt = malloc(*n + 1);
+        if (*prompt == NULL) return err_set(err, STATUS_NOMEM, "out of memory");
+        memcpy(*prompt, a->text, *n + 1);
+        return check_prompt(d, *prompt, *n, "-p", err);
+    }
+    if (a->file == NULL && (recorded == NULL || strchr(recorded, '/') != NULL))
+        return err_set(err, STATUS_USAGE, "%s does not name a prompt of fixtures/prompts: give -f or -p",
+                       dump_name(d));
+    (void)snprintf(path, sizeof path, "%s/fixtures/prompts/%s", cli_source_dir(),
+                   recorded != NULL ? recorded : "");
+    const char *file = a->file != NULL ? a->file : path;
+    RETURN_IF_ERROR(slurp_file(file, prompt, n, err));
+    return check_prompt(d, *prompt, *n, file, err);
+}
+
+static enum status replay(const struct replay_args *a, const dump *follow, const char *prompt, size_t n,
+                          const char *name, dump **out, struct err *err) {
+    engine *e = NULL;
+    struct generate_request r;
+    memset(&r, 0, sizeof r);
+    r.prompt_name = name;
+    r.prompt = prompt;
+    r.prompt_bytes = n;
+    r.n = (int)dump_count(follow);
+    r.sampler = sampler_greedy();
+    r.follow = follow;
+    r.out = a->out;
+    RETURN_IF_ERROR(engine_open(a->engine.model, &a->engine.config, &e, err));
+    enum status s =
+        a->decode ? generate_run(e, &r, 1, 1, NULL, NULL, out, err) : generate_score(e, &r, out, err);
+    engine_close(e);
+    return s;
+}
+
+static int report(const dump *follow, const dump *d, const char *out) {
+    uint64_t disagree = 0, first = UINT64_MAX, n = dump_count(d);
+    for (uint64_t i = 0; i < n; i++) {
+        if (dump_record_at(d, i)->id1 == dump_record_at(follow, i)->token) continue;
+        if (disagree++ == 0) first = i;
+    }
+    struct dump_results a = dump_results(follow), b = dump_results(d);
+    printf("%llu tokens forced, %llu where this engine's argmax differs", (unsigned long long)n,
+           (unsigned long long)disagree);
+    if (disagree > 0) printf(" (first at token %llu)", (unsigned long long)first);
+    printf(", logits hashes %s\n", hash_equal(&a.logits, &b.logits) ? "equal" : "differ");
+    if (out != NULL) fprintf(stderr, "wrote %s\n", out);
+    return 0;
+}
+
+static int run(int argc, char **argv) {
+    struct replay_args a;
+    struct err err = {""};
+    memset(&a, 0, sizeof a);
+    cli_engine_default(&a.engine);
+    cli_parse(&argp, argc, argv, &a);
+    dump *follow = NULL, *d = NULL;
+    char *prompt = NULL;
+    const char *name = NULL;
+    size_t n = 0;
+    enum status s = dump_open(a.follow, &follow, &err);
+    if (s == STATUS_OK) s = load_prompt(&a, follow, &prompt, &n, &name, &err);
+    if (s == STATUS_OK) s = replay(&a, follow, prompt, n, name, &d, &err);
+    int code = s == STATUS_OK ? report(follow, d, a.out) : cli_fail("replay", &err);
+    free(prompt);
+    dump_close(d);
+    dump_close(follow);
+    return code;
+}
+
+const struct command cmd_replay = {"replay", "force a dump's tokens through this engine", &argp, run};

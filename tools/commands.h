@@ -1,0 +1,10 @@
+/* commands.h - every command of the binary; one line here and one in commands.c. */
+#ifndef FORKGATE_COMMANDS_H
+#define FORKGATE_COMMANDS_H
+
+#include "tools/cli.h"
+
+extern const struct command cmd_generate;
+extern const struct command cmd_replay;
+
+#endif

@@ -1,0 +1,54 @@
+/* forkgate.c - the one binary: a table of commands, --help, --version.
+ * Not where anything is decided: a command parses, calls a library function and exits with its verdict.
+ * Source: ours. Exercise: forkgate --help */
+#include <stdio.h>
+#include <string.h>
+
+#include "build_info.h"
+#include "tools/cli.h"
+#include "tools/commands.h"
+
+static int print_help(FILE *out) {
+    fprintf(out,
+            "Usage: forkgate COMMAND [OPTION...]\n"
+            "May this kernel change land? Gates, goldens and fork reports for an LLM inference engine.\n\n");
+    for (int i = 0; commands[i] != NULL; i++)
+        fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
+    fprintf(out, "\nforkgate COMMAND --help shows options and examples.\n"
+                 "Exit: 0 may land / identical, 1 failed / forked, 2 trouble (bad usage, damaged input, "
+                 "nothing judged).\n"
+                 "Environment: FORKGATE_ROOT (tree with fixtures/ and golden/), NO_COLOR.\n");
+    return 0;
+}
+
+static int print_version(void) {
+    struct device_info device;
+    struct err err;
+    printf("forkgate 0.1.0 (%s%s)\n", FORKGATE_COMMIT, FORKGATE_DIRTY[0] == '1' ? ", modified" : "");
+    if (backend_cuda_device(&device, &err) == STATUS_OK)
+        printf("cuda: %s, compute capability %d.%d, driver %d, runtime %d\n", device.name, device.cc_major,
+               device.cc_minor, device.driver, device.runtime);
+    else
+        printf("cuda: none (%s)\n", err.message);
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 2) {
+        (void)print_help(stderr);
+        return EXIT_TROUBLE;
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
+        return print_help(stdout);
+    if (strcmp(name, "--version") == 0) return print_version();
+    for (int i = 0; commands[i] != NULL; i++) {
+        if (strcmp(commands[i]->name, name) != 0) continue;
+        static char program[64];
+        (void)snprintf(program, sizeof program, "forkgate %s", name);
+        argv[1] = program;
+        return commands[i]->run(argc - 1, argv + 1);
+    }
+    fprintf(stderr, "forkgate: unknown command '%s' (forkgate --help lists them)\n", name);
+    return EXIT_TROUBLE;
+}
