@@ -6,8 +6,10 @@
  *
  * Layout (little-endian):
  *   0    magic "FGDUMP1\n", u32 version 1, u32 stride (bytes a record), u32 n_top_k, u32 n_logits (0 or n_vocab),
- *        u64 header_bytes (provenance text), provenance text, zero padding to a multiple of 64
- *   ..   records, stride bytes each: struct dump_record, then n_top_k x (i32 id, f32 logit), then n_logits x f32
+ *        u64 header_bytes (provenance text), u64 count, u64 text_bytes, u64 records_offset (a multiple of 64), u64 0;
+ *        at 64 the provenance text, then zero padding up to records_offset
+ *   ..   records, stride bytes each: struct dump_record, then n_top_k x (i32 id, f32 logit), then n_logits x f32,
+ *        zero padding to a multiple of 8
  *   ..   token bytes, concatenated
  *   ..   block table: one hash128 per block of DUMP_BLOCK bytes: the header (one block, any size), the records (each
  *        block a whole number of DUMP_BLOCK bytes from the first record on), the token bytes
@@ -79,6 +81,11 @@ const struct provenance *dump_provenance(const dump *d);
 struct dump_results dump_results(const dump *d);
 struct hash128 dump_content_hash(const dump *d); /* of the whole file's bytes: its name in golden/ */
 
+/* 1 when the verified block hashes prove that the records from `from` on, up to *end (> from), are equal in both dumps
+ * byte for byte; the token bytes are not part of a record. */
+int dump_records_equal(const dump *a, const dump *b, uint64_t from, uint64_t *end);
+int dump_texts_equal(const dump *a, const dump *b); /* the same for all token bytes */
+
 /* First record that cannot be judged: NaN/+Inf top logit, id outside the vocabulary, overflows > 0 in provenance.
  * Returns the index and the reason, or UINT64_MAX when none. */
 uint64_t dump_first_invalid(const dump *d, const char **reason);
@@ -95,7 +102,8 @@ enum status dump_writer_add(dump_writer *w, const struct dump_record *r, const u
                             uint32_t text_bytes, const struct dump_top *top, const float *logits,
                             struct err *err);
 /* Provenance learnt at the end (stop, overflows) goes in before the header is written last: pass the final one. The
- * finished dump is returned when out != NULL (reopened and verified). */
+ * finished dump is returned when out != NULL (reopened and verified). The writer is gone afterwards, also on failure;
+ * then the temporary file is removed and whatever stood at path is untouched. */
 enum status dump_writer_finish(dump_writer *w, const struct provenance *final, dump **out, struct err *err);
 void dump_writer_abandon(dump_writer *w);
 

@@ -1,0 +1,83 @@
+/* dump_format.h - the bytes of a .fgd file, shared by reader and writer only.
+ * Not an interface: everybody else reads dumps through dump.h.
+ * Idea: every size is derived in one place (dump_layout_of), with each field bounded before it is multiplied.
+ * Source: ours; the layout is described in dump.h. Exercise: ctest -R unit.dump */
+#ifndef FORKGATE_DUMP_FORMAT_H
+#define FORKGATE_DUMP_FORMAT_H
+
+#include <assert.h>
+
+#include "gates/dump.h"
+
+#define DUMP_MAGIC       "FGDUMP1\n"
+#define DUMP_FOOTER_MARK "FGDEND1\n"
+#define DUMP_MARK_BYTES  8
+#define DUMP_VERSION     1u
+#define DUMP_ALIGN       64u
+#define DUMP_TOP_K_MAX   64u
+#define DUMP_LOGITS_MAX  (1u << 24) /* largest vocabulary; keeps stride below 2^27 */
+#define DUMP_HEADER_MAX  (1u << 20) /* provenance text; real ones are below 2 KiB */
+#define DUMP_TEXT_MAX    ((uint64_t)1 << 48)
+#define DUMP_FLAGS_KNOWN 0x7fu
+
+struct dump_header { /* 64 bytes at offset 0 */
+    char magic[DUMP_MARK_BYTES];
+    uint32_t version, stride, n_top_k, n_logits;
+    uint64_t header_bytes, count, text_bytes, records_offset, zero;
+};
+
+struct dump_footer { /* the last 96 bytes */
+    char mark[DUMP_MARK_BYTES];
+    uint64_t count, text_bytes, n_blocks;
+    struct hash128 table;          /* of the block table */
+    struct hash128 stream, logits; /* struct dump_results */
+    struct hash128 self;           /* of the 80 bytes before it */
+};
+
+static_assert(sizeof(struct dump_record) == 64, "a record has no padding");
+static_assert(sizeof(struct dump_header) == DUMP_ALIGN, "the header has no padding");
+static_assert(sizeof(struct dump_footer) == 96, "the footer has no padding");
+
+/* Where everything lies; a pure function of a checked header. */
+struct dump_layout {
+    uint64_t stride, n_top_k, n_logits, count;
+    uint64_t header_bytes, text_bytes;
+    uint64_t records_offset, text_offset, table_offset, footer_offset, file_bytes;
+    uint64_t record_blocks, text_blocks, n_blocks; /* n_blocks = 1 + record_blocks + text_blocks */
+};
+
+uint32_t dump_stride_of(uint32_t n_top_k, uint32_t n_logits);
+uint64_t dump_align(uint64_t n); /* up to a multiple of DUMP_ALIGN */
+
+/* STATUS_FORMAT names the first field that is out of its range. */
+enum status dump_layout_of(const struct dump_header *h, struct dump_layout *out, struct err *err);
+
+/* An open dump. */
+struct dump {
+    char *name;
+    const uint8_t *bytes;
+    size_t size;
+    void *map;      /* munmap this, or NULL */
+    uint8_t *owned; /* free this, or NULL */
+    struct dump_layout at;
+    struct provenance provenance;
+    struct dump_results results;
+    uint32_t n_vocab; /* ids at or above are invalid; 2^31 when the provenance does not say */
+    uint64_t invalid; /* first record that cannot be judged, UINT64_MAX when none */
+    const char *invalid_reason;
+};
+
+struct hash128 dump_footer_self(const struct dump_footer *f);
+
+/* Says where a file stops making sense (dump_damage.c). Each returns STATUS_FORMAT with one sentence. */
+enum status dump_damage_no_footer(const uint8_t *bytes, size_t n, struct err *err);
+enum status dump_damage_block(const uint8_t *bytes, const struct dump_layout *l, uint64_t block,
+                              struct err *err);
+
+/* Verifies d->bytes as a whole and fills in layout, provenance, results and the first invalid record (dump_verify.c). */
+enum status dump_verify(dump *d, struct err *err);
+
+/* As dump_open_memory, and the dump frees bytes (malloc'ed) when it closes; also when opening fails. */
+enum status dump_open_owned(uint8_t *bytes, size_t n, const char *name, dump **out, struct err *err);
+
+#endif

@@ -1,0 +1,158 @@
+/* dump_read.c - the reading half of dump.h: map, verify once, then hand out pointers into the map.
+ * Not a parser with modes: a dump is verified as a whole before the first record can be asked for.
+ * Source: ours. Exercise: ctest -R unit.dump ; bench_diff */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "gates/dump_format.h"
+
+const char *dump_name(const dump *d) {
+    return d->name;
+}
+uint64_t dump_count(const dump *d) {
+    return d->at.count;
+}
+const struct provenance *dump_provenance(const dump *d) {
+    return &d->provenance;
+}
+struct dump_results dump_results(const dump *d) {
+    return d->results;
+}
+struct hash128 dump_content_hash(const dump *d) {
+    return hash_bytes(d->bytes, d->size);
+}
+
+static const uint8_t *record_bytes(const dump *d, uint64_t i) {
+    return d->bytes + d->at.records_offset + i * d->at.stride;
+}
+
+const struct dump_record *dump_record_at(const dump *d, uint64_t i) {
+    const void *r = record_bytes(d, i); /* stride and records_offset are multiples of 8 */
+    return r;
+}
+
+const struct dump_top *dump_top_k(const dump *d, uint64_t i, int *k) {
+    const void *top = record_bytes(d, i) + sizeof(struct dump_record);
+    *k = (int)d->at.n_top_k;
+    return d->at.n_top_k == 0 ? NULL : top;
+}
+
+const float *dump_logits(const dump *d, uint64_t i, int *n_vocab) {
+    const void *row =
+        record_bytes(d, i) + sizeof(struct dump_record) + d->at.n_top_k * sizeof(struct dump_top);
+    *n_vocab = (int)d->at.n_logits;
+    return d->at.n_logits == 0 ? NULL : row;
+}
+
+const uint8_t *dump_text(const dump *d, uint64_t i, uint32_t *n) {
+    const struct dump_record *r = dump_record_at(d, i);
+    *n = r->text_bytes;
+    return d->bytes + d->at.text_offset + r->text_offset;
+}
+
+static int same_table(const dump *a, uint64_t block_a, const dump *b, uint64_t block_b, uint64_t n) {
+    const size_t each = sizeof(struct hash128);
+    return memcmp(a->bytes + a->at.table_offset + block_a * each,
+                  b->bytes + b->at.table_offset + block_b * each, (size_t)n * each) == 0;
+}
+
+int dump_records_equal(const dump *a, const dump *b, uint64_t from, uint64_t *end) {
+    if (a->at.stride != b->at.stride || a->at.n_top_k != b->at.n_top_k || a->at.n_logits != b->at.n_logits)
+        return 0;
+    uint64_t shorter = a->at.count < b->at.count ? a->at.count : b->at.count, stride = a->at.stride;
+    if (from >= shorter) return 0;
+    uint64_t first = from * stride / DUMP_BLOCK, bytes = shorter * stride;
+    uint64_t block = first;
+    /* A last, short block stands for the same bytes in both files only when both end there. */
+    uint64_t whole = a->at.count == b->at.count ? a->at.record_blocks : bytes / DUMP_BLOCK;
+    while (block < whole && same_table(a, 1 + block, b, 1 + block, 1)) block++;
+    uint64_t proven = block * DUMP_BLOCK < bytes ? block * DUMP_BLOCK : bytes;
+    *end = proven / stride;
+    return *end > from;
+}
+
+int dump_texts_equal(const dump *a, const dump *b) {
+    return a->at.text_bytes == b->at.text_bytes &&
+           same_table(a, 1 + a->at.record_blocks, b, 1 + b->at.record_blocks, a->at.text_blocks);
+}
+
+uint64_t dump_first_invalid(const dump *d, const char **reason) {
+    *reason = d->invalid_reason;
+    if (d->invalid != UINT64_MAX) return d->invalid;
+    const char *overflows = provenance_get(&d->provenance, "overflows");
+    if (overflows == NULL || strcmp(overflows, "0") == 0) return UINT64_MAX;
+    *reason = "its provenance counts overflows";
+    return 0;
+}
+
+/* Takes over map and owned, also when it fails. */
+static enum status open_bytes(const uint8_t *bytes, size_t n, const char *name, void *map, uint8_t *owned,
+                              dump **out, struct err *err) {
+    *out = NULL;
+    dump *d = calloc(1, sizeof *d);
+    char *copy = malloc(strlen(name) + 1);
+    if (d == NULL || copy == NULL) {
+        if (map != NULL) (void)munmap(map, n);
+        free(owned);
+        free(d);
+        free(copy);
+        return err_set(err, STATUS_NOMEM, "%s: out of memory", name);
+    }
+    memcpy(copy, name, strlen(name) + 1);
+    d->name = copy;
+    d->bytes = bytes;
+    d->size = n;
+    d->map = map;
+    d->owned = owned;
+    d->invalid = UINT64_MAX;
+    provenance_init(&d->provenance);
+    enum status s = dump_verify(d, err);
+    if (s != STATUS_OK) {
+        dump_close(d);
+        return err_prefix(err, s, "%s", name);
+    }
+    *out = d;
+    return STATUS_OK;
+}
+
+enum status dump_open_owned(uint8_t *bytes, size_t n, const char *name, dump **out, struct err *err) {
+    return open_bytes(bytes, n, name, NULL, bytes, out, err);
+}
+
+enum status dump_open_memory(const void *bytes, size_t n, const char *name, dump **out, struct err *err) {
+    if ((uintptr_t)bytes % sizeof(uint64_t) == 0) return open_bytes(bytes, n, name, NULL, NULL, out, err);
+    uint8_t *aligned = malloc(n + 1); /* records are read in place: they need their alignment */
+    if (aligned == NULL) return err_set(err, STATUS_NOMEM, "%s: out of memory", name);
+    memcpy(aligned, bytes, n);
+    return dump_open_owned(aligned, n, name, out, err);
+}
+
+enum status dump_open(const char *path, dump **out, struct err *err) {
+    *out = NULL;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return err_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
+    struct stat st;
+    int usable = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+    size_t n = usable ? (size_t)st.st_size : 0;
+    void *map = n > 0 ? mmap(NULL, n, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
+    int saved = errno;
+    (void)close(fd);
+    if (!usable) return err_set(err, STATUS_IO, "%s: not a regular file", path);
+    if (map == MAP_FAILED)
+        return err_set(err, STATUS_IO, "%s: mapping %zu bytes: %s", path, n, strerror(saved));
+    return open_bytes(map, n, path, map, NULL, out, err);
+}
+
+void dump_close(dump *d) {
+    if (d == NULL) return;
+    if (d->map != NULL) (void)munmap(d->map, d->size);
+    free(d->owned);
+    free(d->name);
+    provenance_free(&d->provenance);
+    free(d);
+}

@@ -1,0 +1,78 @@
+/* test_provenance.c - ordered key=value text that round-trips, and refusals of anything else. */
+#include <criterion/criterion.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gates/provenance.h"
+
+Test(provenance, set_replaces_in_place_and_keeps_order) {
+    struct provenance p;
+    struct err err;
+    provenance_init(&p);
+    cr_assert_eq(provenance_set(&p, "b", "1", &err), STATUS_OK);
+    cr_assert_eq(provenance_set(&p, "a.x_2", "two", &err), STATUS_OK);
+    cr_assert_eq(provenance_setf(&p, &err, "b", "%d-%s", 7, "seven"), STATUS_OK);
+    char *text = NULL;
+    size_t n = 0;
+    cr_assert_eq(provenance_format(&p, &text, &n, &err), STATUS_OK);
+    cr_assert_str_eq(text, "b=7-seven\na.x_2=two\n");
+    cr_assert_eq(n, strlen(text));
+    cr_assert_str_eq(provenance_get(&p, "b"), "7-seven");
+    cr_assert(provenance_get(&p, "a.x") == NULL, "a prefix is not the key");
+    free(text);
+    provenance_free(&p);
+}
+
+Test(provenance, any_value_round_trips) {
+    static const char *const values[] = {"",    "=",      "a=b",           "line\nbreak", "back\\slash",
+                                         "\\n", "\\\n\\", "\x01\xff tab\t"};
+    struct provenance p, q, c;
+    struct err err = {""};
+    provenance_init(&p);
+    for (int i = 0; i < 8; i++) {
+        char key[8];
+        (void)snprintf(key, sizeof key, "k%d", i);
+        cr_assert_eq(provenance_set(&p, key, values[i], &err), STATUS_OK);
+    }
+    char *text = NULL;
+    size_t n = 0;
+    cr_assert_eq(provenance_format(&p, &text, &n, &err), STATUS_OK);
+    cr_assert_eq(provenance_parse(text, n, &q, &err), STATUS_OK, "%s", err.message);
+    cr_assert_eq(provenance_copy(&c, &q, &err), STATUS_OK);
+    cr_assert_eq(c.n, 8);
+    for (int i = 0; i < 8; i++) cr_assert_str_eq(c.items[i].value, values[i]);
+    free(text);
+    provenance_free(&p);
+    provenance_free(&q);
+    provenance_free(&c);
+}
+
+Test(provenance, what_is_not_key_value_text_is_refused_with_its_line) {
+    static const char *const bad[] = {"a=1\nnothing\n", "a=1\n=2\n", "a=1\nB=2\n", "a=1\na=2\n",
+                                      "a=1\nb=\\x\n",   "a=1\nb=\\", "a=1\n\n",    "a=1\na b=2\n"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct provenance p;
+        struct err err = {""};
+        cr_assert_eq(provenance_parse(bad[i], strlen(bad[i]), &p, &err), STATUS_FORMAT, "case %zu", i);
+        cr_assert(strstr(err.message, "line 2") != NULL, "case %zu", i);
+        cr_assert_eq(p.n, 0);
+    }
+    struct provenance p;
+    cr_assert_eq(provenance_parse("a=1\nb=x\0y\n", 10, &p, NULL), STATUS_FORMAT, "NUL");
+    cr_assert_eq(provenance_parse("", 0, &p, NULL), STATUS_OK);
+    provenance_init(&p);
+    cr_assert_eq(provenance_set(&p, "Bad Key", "1", NULL), STATUS_USAGE);
+    cr_assert_eq(provenance_set(&p, "", "1", NULL), STATUS_USAGE);
+}
+
+Test(provenance, too_many_keys_are_a_limit_not_a_slow_parse) {
+    char *text = malloc(2000 * 16);
+    size_t n = 0;
+    for (int i = 0; i < 2000; i++) n += (size_t)sprintf(text + n, "k%d=v\n", i);
+    struct provenance p;
+    struct err err;
+    cr_assert_eq(provenance_parse(text, n, &p, &err), STATUS_LIMIT);
+    free(text);
+}
