@@ -71,4 +71,8 @@ int tier_from_name(const char *name); /* -1 when unknown */
 /* Fold: FAIL or BLIND anywhere: 1; else ERROR or INCONCLUSIVE, or nothing passed: 2; else 0. */
 int verdict_exit_code(const uint64_t counts[VERDICTS]);
 
+/* The verdict of a gate from the verdicts of its rows: the worst (FAIL, BLIND, ERROR, INCONCLUSIVE, PASS, SKIP);
+ * ERROR when there is no row. */
+enum verdict verdict_worst(const uint64_t counts[VERDICTS]);
+
 #endif

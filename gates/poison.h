@@ -1,0 +1,39 @@
+/* poison.h - backend buffers between guard bands, filled with garbage that says where it came from.
+ * Not an allocator for the engine: gates only.
+ * Idea: every word of poison is a quiet NaN whose payload depends on its position, so an unwritten output is NaN for the
+ * census, recognisable for the sentinel, and a kernel that stores one constant cannot hide; guards catch stores outside.
+ * Source: ours; ggml's sentinels, libsodium's guard pages. Exercise: ctest -R unit.poison */
+#ifndef FORKGATE_POISON_H
+#define FORKGATE_POISON_H
+
+#include "engine/backend.h"
+
+#define POISON_GUARD 1024 /* bytes before and after; a multiple of the 256-byte alignment */
+
+struct guarded {
+    struct backend *backend;
+    void *base;   /* backend memory: guard, data, guard */
+    void *data;   /* backend memory, 256-byte aligned */
+    size_t bytes; /* of data */
+};
+
+/* The poison of 32-bit word i under salt (0 or 1; the two patterns differ in every word). */
+uint32_t poison_word(size_t i, int salt);
+
+/* Allocates and poisons guards and data (salt 0). bytes may be 0. */
+enum status poison_alloc(struct backend *b, size_t bytes, struct guarded *out, struct err *err);
+/* The same, with host bytes copied in. */
+enum status poison_alloc_copy(struct backend *b, const void *host, size_t bytes, struct guarded *out,
+                              struct err *err);
+void poison_free(struct guarded *g); /* a zeroed struct is legal */
+
+/* Poisons the data again; to be done before every call, so that an answer of the call before cannot be reused. */
+enum status poison_fill(struct guarded *g, int salt, struct err *err);
+
+/* Bytes of the guards that no longer hold their pattern; *where names the first ("3 bytes after the end"). */
+enum status poison_check(const struct guarded *g, size_t *damaged, char where[64], struct err *err);
+
+/* f32 elements of host that still hold the poison of their position; *first is the first of them. */
+size_t poison_unwritten(const float *host, size_t n, int salt, size_t *first);
+
+#endif
