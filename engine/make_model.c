@@ -1,0 +1,221 @@
+/* make_model.c - writes a synthetic or a requantised model file (see make_model.h).
+ * Not the plan of what is in it (make_plan.c) and not the quantisers (quantise.c).
+ * Idea: one buffer of SLAB elements is filled (by hash, or from the source), quantised and written, over and over.
+ * Source: ours. Exercise: ctest -R unit.make_model */
+#include "make_model.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "make_plan.h"
+#include "quantise.h"
+#include "rng.h"
+
+#define SLAB      (1u << 16) /* elements at a time; a multiple of every block */
+#define SUM_SIGMA 147.8f     /* standard deviation of the sum of four uniform bytes */
+
+struct job {
+    const struct make_model_request *request;
+    gguf_writer *w;
+    float *values;  /* [SLAB] */
+    uint8_t *coded; /* [SLAB * 4] */
+    uint64_t done, total;
+    struct err *err;
+};
+
+/* values[i] = weight first + i of the tensor, first a multiple of 2: near normal, at most 3.45 deviations out. Four
+ * bytes of one hash are summed for each; a hash serves two weights. */
+static void fill_random(uint64_t stream, uint64_t first, float mean, float deviation, float *values,
+                        size_t n) {
+    uint64_t base = rng_mix(stream + 0x9e3779b97f4a7c15u);
+    float unit = deviation / SUM_SIGMA;
+    for (size_t i = 0; i < n; i += 2) {
+        uint64_t bits = rng_mix(base + ((first + i) / 2 + 1) * 0x9e3779b97f4a7c15u);
+        uint64_t pairs = (bits & 0x00ff00ff00ff00ffu) + (bits >> 8 & 0x00ff00ff00ff00ffu);
+        uint64_t sums = (pairs & 0x0000ffff0000ffffu) + (pairs >> 16 & 0x0000ffff0000ffffu);
+        values[i] = mean + (float)((int32_t)(sums & 0xffff) - 510) * unit;
+        if (i + 1 < n) values[i + 1] = mean + (float)((int32_t)(sums >> 32) - 510) * unit;
+    }
+}
+
+static enum status write_slab(struct job *j, enum dtype t, size_t n) {
+    RETURN_IF_ERROR(quantise(t, j->values, j->coded, n, j->err));
+    uint64_t bytes = dtype_bytes(t, n);
+    RETURN_IF_ERROR(gguf_write_data(j->w, j->coded, bytes, j->err));
+    j->done += bytes;
+    if (j->request->progress != NULL) j->request->progress(j->request->progress_ctx, j->done, j->total);
+    return STATUS_OK;
+}
+
+/* ---- synthetic --------------------------------------------------------------------------------------------- */
+
+static enum status write_synthetic(struct job *j, const struct make_shape *s, const struct plan_tensor *t,
+                                   uint64_t index) {
+    uint64_t elements = t->dims[0] * t->dims[1], stream = rng_u64(j->request->seed, index);
+    for (uint64_t at = 0; at < elements; at += SLAB) {
+        size_t n = elements - at < SLAB ? (size_t)(elements - at) : SLAB;
+        if (t->rope_factors)
+            for (size_t i = 0; i < n; i++)
+                j->values[i] = plan_rope_factor(s->rope_base, (int)(at + i), s->head_dim / 2);
+        else
+            fill_random(stream, at, t->mean, t->deviation, j->values, n);
+        enum status st = write_slab(j, t->dtype, n);
+        if (st != STATUS_OK) return err_prefix(j->err, st, "tensor '%s'", t->name);
+    }
+    return STATUS_OK;
+}
+
+static enum status make_synthetic(struct job *j, const struct quant_choice *q) {
+    const struct make_model_request *r = j->request;
+    const char *name = r->shape == NULL ? "tiny" : r->shape;
+    const struct make_shape *found = make_shape_find(name);
+    if (found == NULL)
+        return err_set(j->err, STATUS_USAGE, "shape '%s' is not one of %s", name, make_model_shapes());
+    struct make_shape shape = *found;
+    if (r->arch != NULL) {
+        if (strcmp(r->arch, "llama") != 0 && strcmp(r->arch, "qwen2") != 0 && strcmp(r->arch, "qwen3") != 0)
+            return err_set(j->err, STATUS_USAGE, "architecture '%s' is not one of llama, qwen2, qwen3",
+                           r->arch);
+        shape.arch = r->arch;
+        /* A tiny qwen3 has heads wider than n_embd / n_head and no power of two, as real ones may. */
+        if (strcmp(name, "tiny") == 0 && strcmp(r->arch, "qwen3") == 0) shape.head_dim = 96;
+    }
+    struct plan plan;
+    RETURN_IF_ERROR(plan_make(&shape, q, &plan, j->err));
+    enum status s = plan_put_keys(j->w, &shape, q, j->err);
+    for (int i = 0; i < plan.n && s == STATUS_OK; i++) {
+        const struct plan_tensor *t = &plan.tensors[i];
+        struct gguf_string text = {t->name, strlen(t->name)};
+        gguf_put_tensor(j->w, text, t->dtype, t->n_dims, t->dims);
+        j->total += dtype_bytes(t->dtype, t->dims[0] * t->dims[1]);
+    }
+    for (int i = 0; i < plan.n && s == STATUS_OK; i++)
+        s = write_synthetic(j, &shape, &plan.tensors[i], (uint64_t)i);
+    free(plan.tensors);
+    return s;
+}
+
+/* ---- from another file ------------------------------------------------------------------------------------- */
+
+static int is_matrix(const struct gguf_tensor *t) {
+    return t->n_dims >= 2 && t->dims[1] > 1;
+}
+
+/* "blk.12.attn_v.weight" -> 12 and "attn_v.weight"; other names -> -1 and themselves. */
+static int split_name(const char *name, const char **rest) {
+    int layer = -1, used = 0;
+    *rest = name;
+    if (sscanf(name, "blk.%d.%n", &layer, &used) != 1 || used == 0) return -1;
+    *rest = name + used;
+    return layer;
+}
+
+static enum dtype target_type(const gguf *g, const struct quant_choice *q, const struct gguf_tensor *t,
+                              int n_layer) {
+    if (!is_matrix(t)) return DTYPE_F32;
+    char name[65];
+    const char *rest = NULL;
+    (void)snprintf(name, sizeof name, "%.*s", (int)t->name.length, t->name.data);
+    int layer = split_name(name, &rest);
+    int tied = gguf_tensor_find(g, "output.weight") == NULL;
+    int lm_head = strcmp(name, tied ? "token_embd.weight" : "output.weight") == 0;
+    return quant_type_for(q, rest, layer, n_layer, lm_head, t->dims[0]);
+}
+
+static enum status requantise_tensor(struct job *j, const struct gguf_tensor *t, enum dtype to) {
+    const struct dtype_info *info = dtype_info((int)t->dtype);
+    uint64_t elements = t->bytes / (uint64_t)info->bytes;
+    for (uint64_t at = 0; at < elements; at += SLAB) {
+        size_t n = elements - at < SLAB ? (size_t)(elements - at) : SLAB;
+        dtype_dequantise(t->dtype, (const char *)t->data + at * (uint64_t)info->bytes, j->values, n);
+        enum status s = write_slab(j, to, n);
+        if (s != STATUS_OK) return err_prefix(j->err, s, "tensor '%.*s'", (int)t->name.length, t->name.data);
+    }
+    return STATUS_OK;
+}
+
+static int is_replaced_key(struct gguf_string s) {
+    static const char *const replaced[] = {"general.file_type", "general.quantization_version",
+                                           "general.alignment"};
+    for (size_t i = 0; i < sizeof replaced / sizeof replaced[0]; i++)
+        if (s.length == strlen(replaced[i]) && memcmp(s.data, replaced[i], (size_t)s.length) == 0) return 1;
+    return 0;
+}
+
+static enum status requantise(struct job *j, const gguf *g, const struct quant_choice *q, int n_layer) {
+    for (uint64_t i = 0; i < gguf_key_count(g); i++)
+        if (!is_replaced_key(gguf_key_name(g, i))) gguf_put_key(j->w, g, i);
+    gguf_put_u32(j->w, "general.file_type", q->file_type);
+    gguf_put_u32(j->w, "general.quantization_version", 2);
+    uint64_t n = gguf_tensor_count(g);
+    for (uint64_t i = 0; i < n; i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(g, i);
+        const struct dtype_info *info = dtype_info((int)t->dtype);
+        if (info->is_quantised)
+            return err_set(j->err, STATUS_UNSUPPORTED, "tensor '%.*s' is %s already; a float model is needed",
+                           (int)t->name.length, t->name.data, info->name);
+        enum dtype to = target_type(g, q, t, n_layer);
+        gguf_put_tensor(j->w, t->name, to, t->n_dims, t->dims);
+        j->total += dtype_bytes(to, t->bytes / (uint64_t)info->bytes);
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(g, i);
+        RETURN_IF_ERROR(requantise_tensor(j, t, target_type(g, q, t, n_layer)));
+    }
+    return STATUS_OK;
+}
+
+static enum status make_requantised(struct job *j, const struct quant_choice *q) {
+    gguf *g = NULL;
+    RETURN_IF_ERROR(gguf_open(j->request->from, &g, j->err));
+    struct model_config config;
+    enum status s = model_read_config(g, &config, j->err);
+    s = s != STATUS_OK ? err_prefix(j->err, s, "%s", j->request->from) : requantise(j, g, q, config.n_layer);
+    gguf_close(g);
+    return s;
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------- */
+
+static enum status write_file(const struct make_model_request *r, const struct quant_choice *q, FILE *f,
+                              struct err *err) {
+    struct job j = {.request = r, .err = err};
+    j.values = malloc(SLAB * sizeof *j.values);
+    j.coded = malloc(SLAB * sizeof(float));
+    enum status s = STATUS_OK;
+    if (j.values == NULL || j.coded == NULL) s = err_set(err, STATUS_NOMEM, "no memory for make-model");
+    if (s == STATUS_OK) s = gguf_writer_open(f, &j.w, err);
+    if (s == STATUS_OK) s = r->from != NULL ? make_requantised(&j, q) : make_synthetic(&j, q);
+    if (s == STATUS_OK)
+        s = gguf_writer_close(j.w, err);
+    else
+        gguf_writer_drop(j.w);
+    free(j.values);
+    free(j.coded);
+    return s;
+}
+
+enum status make_model(const struct make_model_request *r, struct err *err) {
+    struct quant_choice q;
+    RETURN_IF_ERROR(quant_choose(r->quant, &q, err));
+    if (r->out == NULL || r->out[0] == '\0') return err_set(err, STATUS_USAGE, "no output file was named");
+    if (r->from != NULL && (r->shape != NULL || r->arch != NULL))
+        return err_set(err, STATUS_USAGE,
+                       "a requantised model keeps its shape: neither shape nor arch can be set");
+    size_t bytes = strlen(r->out) + sizeof ".part";
+    char *part = malloc(bytes);
+    if (part == NULL) return err_set(err, STATUS_NOMEM, "no memory for make-model");
+    (void)snprintf(part, bytes, "%s.part", r->out);
+    FILE *f = fopen(part, "wb");
+    enum status s =
+        f == NULL ? err_set(err, STATUS_IO, "%s: %s", part, strerror(errno)) : write_file(r, &q, f, err);
+    if (f != NULL && fclose(f) != 0 && s == STATUS_OK)
+        s = err_set(err, STATUS_IO, "%s: %s", part, strerror(errno));
+    if (s == STATUS_OK && rename(part, r->out) != 0)
+        s = err_set(err, STATUS_IO, "%s: %s", r->out, strerror(errno));
+    if (s != STATUS_OK && f != NULL) (void)remove(part);
+    free(part);
+    return s;
+}
