@@ -1,0 +1,53 @@
+/* runner.h - runs the selected gates, each in a child process of its own, and folds their rows into verdicts.
+ * Not a scheduler of tests inside a gate, and it never retries: one run, one verdict.
+ * Idea: a crash, a hang, an exit or a lost device is that gate's ERROR row and the run goes on; a gate that leaves no row
+ * has judged nothing, which is an ERROR too.
+ * Source: ours. Exercise: ctest -R unit.verdicts */
+#ifndef FORKGATE_RUNNER_H
+#define FORKGATE_RUNNER_H
+
+#include <stddef.h>
+
+#include "gates/gate.h"
+
+#define RUNNER_TIERS 5
+
+struct gate_result {
+    const struct gate *gate;
+    enum verdict verdict;
+    struct evidence *rows; /* [n_rows], in the order the gate emitted them */
+    size_t n_rows;
+    double ms;
+};
+
+struct run_result {
+    struct gate_result *gates; /* [n], in registry order */
+    size_t n;
+    uint64_t counts[VERDICTS]; /* gates by verdict */
+    double ms;
+};
+
+struct runner_options {
+    struct gate_context context; /* emit and sink are the runner's own; n_threads is divided among jobs */
+    const struct gate *const *registry;
+    int tiers[RUNNER_TIERS]; /* non-zero: selected */
+    int keep_going; /* run later tiers after a red one; otherwise their gates are SKIP with that reason */
+    int jobs;       /* gates at a time, 1 .. 16 */
+    double timeout_scale; /* multiplies every gate's time-out; 0 means 1 */
+    /* Called in registry order as soon as each result and all before it are known; may be NULL. */
+    void (*on_result)(void *sink, const struct gate_result *r);
+    /* Called when a gate starts, with the number of gates finished and selected (for a progress line); may be NULL. */
+    void (*on_start)(void *sink, const struct gate *g, size_t done, size_t total);
+    void *sink;
+};
+
+/* Runs everything selected. An error means the run itself could not be done (no fork, no memory). free with
+ * runner_free. A selection without a gate gives n == 0, whose exit code is 2. */
+enum status runner_run(const struct runner_options *o, struct run_result *out, struct err *err);
+void runner_free(struct run_result *r);
+
+/* Does `only` ("GATE" or "GATE/part of a case", NULL: everything) select this gate; this case? Gates ask for cases. */
+int runner_selects_gate(const char *only, const char *gate);
+int runner_selects_case(const char *only, const char *gate, const char *test_case);
+
+#endif

@@ -1,0 +1,197 @@
+/* runner_child.c - see runner_child.h. */
+#include "gates/runner_child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+struct frame_head {
+    uint32_t kind, size;
+};
+
+double runner_clock(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* ---- the child's side ---- */
+struct child_sink {
+    int fd;
+    const struct gate *gate;
+};
+
+static int write_all(int fd, const void *data, size_t n) {
+    const uint8_t *p = data;
+    while (n > 0) {
+        ssize_t w = write(fd, p, n);
+        if (w < 0 && errno == EINTR) continue;
+        if (w <= 0) return 0;
+        p += w;
+        n -= (size_t)w;
+    }
+    return 1;
+}
+
+static void send_frame(int fd, enum frame_kind kind, const void *data, size_t n) {
+    struct frame_head head = {(uint32_t)kind, (uint32_t)n};
+    if (!write_all(fd, &head, sizeof head) || !write_all(fd, data, n)) _exit(3); /* the runner is gone */
+}
+
+static void child_emit(void *sink, const struct evidence *row) {
+    const struct child_sink *s = sink;
+    struct evidence out = *row;
+    out.tier = s->gate->tier;
+    (void)snprintf(out.gate, sizeof out.gate, "%s", s->gate->id);
+    send_frame(s->fd, FRAME_ROW, &out, sizeof out);
+}
+
+static void child_main(int fd, const struct gate *g, const struct gate_context *ctx) {
+    (void)setpgid(0, 0);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    int null = open("/dev/null", O_RDWR);
+    if (null >= 0) { /* stdout belongs to the runner's report */
+        (void)dup2(null, STDIN_FILENO);
+        (void)dup2(null, STDOUT_FILENO);
+        (void)close(null);
+    }
+    struct child_sink sink = {fd, g};
+    struct gate_context own = *ctx;
+    own.emit = child_emit;
+    own.sink = &sink;
+    struct frame_done done;
+    memset(&done, 0, sizeof done);
+    done.status = g->run(&own, &done.err);
+    send_frame(fd, FRAME_DONE, &done, sizeof done);
+    _exit(0);
+}
+
+/* ---- the runner's side ---- */
+enum status runner_child_start(struct runner_child *c, const struct gate *g, const struct gate_context *ctx,
+                               double timeout_s, struct err *err) {
+    int fds[2];
+    if (pipe(fds) != 0) return err_set(err, STATUS_IO, "run: pipe: %s", strerror(errno));
+    (void)fcntl(fds[0], F_SETFD, FD_CLOEXEC);
+    (void)fcntl(fds[1], F_SETFD, FD_CLOEXEC);
+    pid_t pid = fork();
+    if (pid < 0) {
+        (void)close(fds[0]);
+        (void)close(fds[1]);
+        return err_set(err, STATUS_IO, "run: fork: %s", strerror(errno));
+    }
+    if (pid == 0) {
+        (void)close(fds[0]);
+        child_main(fds[1], g, ctx);
+    }
+    (void)close(fds[1]);
+    (void)setpgid(pid, pid); /* whichever of the two comes first */
+    (void)fcntl(fds[0], F_SETFL, O_NONBLOCK);
+    c->pid = pid;
+    c->fd = fds[0];
+    c->started = runner_clock();
+    c->deadline = c->started + timeout_s;
+    c->used = 0;
+    c->done = 0;
+    return STATUS_OK;
+}
+
+void runner_add_row(struct gate_result *r, const struct evidence *row) {
+    struct evidence *rows = realloc(r->rows, (r->n_rows + 1) * sizeof *rows);
+    if (rows == NULL) return;
+    r->rows = rows;
+    rows[r->n_rows++] = *row;
+}
+
+void runner_add_note(struct gate_result *r, enum verdict v, const char *note) {
+    struct evidence row;
+    memset(&row, 0, sizeof row);
+    row.tier = r->gate->tier;
+    (void)snprintf(row.gate, sizeof row.gate, "%s", r->gate->id);
+    (void)snprintf(row.arm, sizeof row.arm, "run");
+    (void)snprintf(row.metric, sizeof row.metric, "none");
+    (void)snprintf(row.grade, sizeof row.grade, "measured");
+    (void)snprintf(row.repro, sizeof row.repro, "forkgate run --only %s", r->gate->id);
+    (void)snprintf(row.note, sizeof row.note, "%s", note);
+    row.value = row.bound = strtod("nan", NULL);
+    row.verdict = v;
+    runner_add_row(r, &row);
+}
+
+static void parse_frames(struct runner_child *c, struct gate_result *r) {
+    size_t at = 0;
+    struct frame_head head;
+    while (c->used - at >= sizeof head) {
+        memcpy(&head, c->buffer + at, sizeof head);
+        if (c->used - at - sizeof head < head.size) break;
+        const uint8_t *body = c->buffer + at + sizeof head;
+        if (head.kind == FRAME_ROW && head.size == sizeof(struct evidence)) {
+            struct evidence row;
+            memcpy(&row, body, sizeof row);
+            runner_add_row(r, &row);
+        } else if (head.kind == FRAME_DONE && head.size == sizeof c->result) {
+            memcpy(&c->result, body, sizeof c->result);
+            c->done = 1;
+        }
+        at += sizeof head + head.size;
+    }
+    memmove(c->buffer, c->buffer + at, c->used - at);
+    c->used -= at;
+}
+
+int runner_child_read(struct runner_child *c, struct gate_result *r) {
+    for (;;) {
+        if (c->room - c->used < 65536) {
+            uint8_t *grown = realloc(c->buffer, c->room + (1u << 18));
+            if (grown == NULL) return 1;
+            c->buffer = grown;
+            c->room += 1u << 18;
+        }
+        ssize_t n = read(c->fd, c->buffer + c->used, c->room - c->used);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
+        if (n == 0) return 0;
+        c->used += (size_t)n;
+        parse_frames(c, r);
+    }
+}
+
+/* Why the child's end is no verdict, or NULL when it ended well. */
+static const char *child_trouble(const struct runner_child *c, int wait_status, int timed_out, char *out,
+                                 size_t n) {
+    if (timed_out)
+        (void)snprintf(out, n, "time-out: no end after %.0f s", c->deadline - c->started);
+    else if (WIFSIGNALED(wait_status))
+        (void)snprintf(out, n, "crashed: signal %d (%s)", WTERMSIG(wait_status),
+                       strsignal(WTERMSIG(wait_status)));
+    else if (!c->done)
+        (void)snprintf(out, n, "ended early: exit %d without a verdict", WEXITSTATUS(wait_status));
+    else if (c->result.status != STATUS_OK)
+        (void)snprintf(out, n, "%.300s", c->result.err.message);
+    else
+        return NULL;
+    return out;
+}
+
+void runner_child_finish(struct runner_child *c, struct gate_result *r, int timed_out) {
+    int wait_status = 0;
+    char note[320];
+    if (timed_out) (void)kill(-c->pid, SIGKILL);
+    while (waitpid(c->pid, &wait_status, 0) < 0 && errno == EINTR) {
+    }
+    (void)kill(-c->pid, SIGKILL); /* whatever it started must not outlive its verdict */
+    (void)close(c->fd);
+    const char *trouble = child_trouble(c, wait_status, timed_out, note, sizeof note);
+    if (trouble != NULL) runner_add_note(r, VERDICT_ERROR, trouble);
+    if (trouble == NULL && r->n_rows == 0)
+        runner_add_note(r, VERDICT_ERROR, "left no evidence: nothing was judged");
+    r->ms = (runner_clock() - c->started) * 1e3;
+    c->pid = 0;
+    c->fd = -1;
+}

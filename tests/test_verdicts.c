@@ -1,0 +1,208 @@
+/* test_verdicts.c - gates that crash, hang, exit, say nothing or only skip: the run survives and is never green. */
+#include <criterion/criterion.h>
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "gates/runner.h"
+
+static void emit(const struct gate_context *ctx, enum verdict v, const char *note) {
+    struct evidence row;
+    memset(&row, 0, sizeof row);
+    row.verdict = v;
+    strncpy(row.note, note, sizeof row.note - 1);
+    ctx->emit(ctx->sink, &row);
+}
+
+static enum status run_pass(const struct gate_context *ctx, struct err *err) {
+    (void)err;
+    for (int i = 0; i < 500; i++) emit(ctx, VERDICT_PASS, "fine");
+    return STATUS_OK;
+}
+static enum status run_fail(const struct gate_context *ctx, struct err *err) {
+    (void)err;
+    emit(ctx, VERDICT_PASS, "fine");
+    emit(ctx, VERDICT_FAIL, "broken");
+    return STATUS_OK;
+}
+static enum status run_skip(const struct gate_context *ctx, struct err *err) {
+    (void)err;
+    emit(ctx, VERDICT_SKIP, "no device");
+    return STATUS_OK;
+}
+static enum status run_blind(const struct gate_context *ctx, struct err *err) {
+    (void)err;
+    emit(ctx, VERDICT_PASS, "fine");
+    emit(ctx, VERDICT_BLIND, "the negative arm passed");
+    return STATUS_OK;
+}
+static enum status run_silent(const struct gate_context *ctx, struct err *err) {
+    (void)ctx;
+    (void)err;
+    return STATUS_OK;
+}
+static enum status run_trouble(const struct gate_context *ctx, struct err *err) {
+    emit(ctx, VERDICT_PASS, "fine");
+    return err_set(err, STATUS_IO, "model.gguf: no such file");
+}
+static enum status run_crash(const struct gate_context *ctx, struct err *err) {
+    (void)err;
+    emit(ctx, VERDICT_PASS, "before the crash");
+    raise(SIGSEGV);
+    return STATUS_OK;
+}
+static enum status run_exit0(const struct gate_context *ctx, struct err *err) {
+    (void)err;
+    emit(ctx, VERDICT_PASS, "then exit");
+    _exit(0);
+}
+static enum status run_hang(const struct gate_context *ctx, struct err *err) {
+    (void)err;
+    emit(ctx, VERDICT_PASS, "before the hang");
+    for (int i = 0; i < 1000; i++) pause();
+    return STATUS_OK;
+}
+
+static const struct gate pass = {"g.pass", TIER_PARITY, "passes", 0, 0, 20, run_pass};
+static const struct gate fail = {"g.fail", TIER_PARITY, "fails", 0, 0, 20, run_fail};
+static const struct gate skip = {"g.skip", TIER_PARITY, "skips", 0, 0, 20, run_skip};
+static const struct gate blind = {"g.blind", TIER_PARITY, "is blind", 0, 0, 20, run_blind};
+static const struct gate silent = {"g.silent", TIER_PARITY, "says nothing", 0, 0, 20, run_silent};
+static const struct gate trouble = {"g.trouble", TIER_PARITY, "cannot judge", 0, 0, 20, run_trouble};
+static const struct gate crash = {"g.crash", TIER_PARITY, "crashes", 0, 0, 20, run_crash};
+static const struct gate exit0 = {"g.exit0", TIER_PARITY, "exits with 0", 0, 0, 20, run_exit0};
+static const struct gate hang = {"g.hang", TIER_PARITY, "hangs", 0, 0, 0.4, run_hang};
+static const struct gate device = {"g.device", TIER_PARITY, "needs a device", 0, 1, 20, run_pass};
+static const struct gate later = {"g.later", TIER_IDENTITY, "runs later", 0, 0, 20, run_pass};
+
+static struct run_result result;
+
+static int run_with(const struct gate *const *registry, const char *only, int keep_going, int jobs) {
+    struct runner_options o;
+    memset(&o, 0, sizeof o);
+    o.registry = registry;
+    o.tiers[TIER_PARITY] = o.tiers[TIER_IDENTITY] = 1;
+    o.context.only = only;
+    o.context.config.compute.n_threads = 1;
+    o.keep_going = keep_going;
+    o.jobs = jobs;
+    struct err err;
+    cr_assert_eq(runner_run(&o, &result, &err), STATUS_OK, "%s", err.message);
+    return verdict_exit_code(result.counts);
+}
+
+static int run_one(const struct gate *g) {
+    const struct gate *registry[] = {g, NULL};
+    return run_with(registry, NULL, 0, 1);
+}
+
+static void expect(const struct gate *g, enum verdict v, int code, const char *note) {
+    cr_assert_eq(run_one(g), code, "%s: exit code", g->id);
+    cr_assert_eq(result.gates[0].verdict, v, "%s is %s", g->id, verdict_name(result.gates[0].verdict));
+    const struct evidence *last = &result.gates[0].rows[result.gates[0].n_rows - 1];
+    cr_assert(strstr(last->note, note) != NULL, "%s: %s", g->id, last->note);
+    runner_free(&result);
+}
+
+Test(verdicts, each_ending_of_a_gate_has_its_verdict_and_exit_code) {
+    expect(&pass, VERDICT_PASS, 0, "fine");
+    expect(&fail, VERDICT_FAIL, 1, "broken");
+    expect(&skip, VERDICT_SKIP, 2, "no device");
+    expect(&blind, VERDICT_BLIND, 1, "negative arm passed");
+    expect(&silent, VERDICT_ERROR, 2, "no evidence");
+    expect(&trouble, VERDICT_ERROR, 2, "no such file");
+    expect(&crash, VERDICT_ERROR, 2, "signal 11");
+    expect(&exit0, VERDICT_ERROR, 2, "ended early");
+    expect(&hang, VERDICT_ERROR, 2, "time-out");
+    expect(&device, VERDICT_SKIP, 2, "not selected");
+}
+
+Test(verdicts, rows_arrive_complete_and_in_order) {
+    run_one(&pass);
+    cr_assert_eq(result.gates[0].n_rows, 500);
+    cr_assert_str_eq(result.gates[0].rows[499].gate, "g.pass");
+    runner_free(&result);
+}
+
+Test(verdicts, an_empty_selection_is_not_green) {
+    const struct gate *none[] = {NULL}, *one[] = {&pass, NULL};
+    cr_assert_eq(run_with(none, NULL, 0, 1), 2);
+    runner_free(&result);
+    cr_assert_eq(run_with(one, "g.other", 0, 1), 2);
+    cr_assert_eq(result.n, 0);
+    runner_free(&result);
+}
+
+Test(verdicts, fail_outranks_error_and_the_run_goes_on_after_a_crash) {
+    const struct gate *all[] = {&crash, &hang, &fail, &pass, NULL};
+    for (int jobs = 1; jobs <= 3; jobs++) {
+        cr_assert_eq(run_with(all, NULL, 0, jobs), 1, "jobs %d", jobs);
+        cr_assert_eq(result.counts[VERDICT_ERROR], 2, "jobs %d", jobs);
+        cr_assert_eq(result.counts[VERDICT_PASS], 1, "jobs %d", jobs);
+        runner_free(&result);
+    }
+}
+
+Test(verdicts, a_red_tier_stops_the_next_unless_told_otherwise) {
+    const struct gate *all[] = {&fail, &later, NULL};
+    run_with(all, NULL, 0, 1);
+    cr_assert_eq(result.gates[1].verdict, VERDICT_SKIP);
+    cr_assert(strstr(result.gates[1].rows[0].note, "parity is red") != NULL, "%s",
+              result.gates[1].rows[0].note);
+    runner_free(&result);
+    cr_assert_eq(run_with(all, NULL, 1, 1), 1);
+    cr_assert_eq(result.gates[1].verdict, VERDICT_PASS);
+    runner_free(&result);
+}
+
+static size_t order[8], n_order;
+static void note_order(void *sink, const struct gate_result *r) {
+    const struct run_result *res = sink;
+    order[n_order++] = (size_t)(r - res->gates);
+}
+
+Test(verdicts, results_are_reported_in_registry_order_whatever_finishes_first) {
+    const struct gate *all[] = {&hang, &pass, &skip, NULL};
+    struct runner_options o;
+    memset(&o, 0, sizeof o);
+    o.registry = all;
+    o.tiers[TIER_PARITY] = 1;
+    o.jobs = 3;
+    o.on_result = note_order;
+    o.sink = &result;
+    struct err err;
+    cr_assert_eq(runner_run(&o, &result, &err), STATUS_OK);
+    cr_assert_eq(n_order, 3);
+    for (size_t i = 0; i < 3; i++) cr_assert_eq(order[i], i);
+    runner_free(&result);
+}
+
+Test(verdicts, only_selects_a_gate_by_its_whole_name_and_a_case_by_a_part) {
+    cr_assert(runner_selects_gate("op.add", "op.add"), "itself");
+    cr_assert(!runner_selects_gate("op.ad", "op.add"), "no prefix");
+    cr_assert(!runner_selects_gate("op.add", "op.ad"), "no prefix the other way");
+    cr_assert(runner_selects_gate("op.add/n=3", "op.add"), "with a case");
+    cr_assert(runner_selects_case("op.add/n=3", "op.add", "rows=1 n=3 f32"), "part of the text");
+    cr_assert(!runner_selects_case("op.add/n=4", "op.add", "rows=1 n=3 f32"), "another case");
+    cr_assert(runner_selects_case(NULL, "op.add", "anything"), "no filter");
+}
+
+Test(verdicts, exit_codes_fold_as_declared) {
+    uint64_t none[VERDICTS] = {0}, skips[VERDICTS] = {0}, mixed[VERDICTS] = {0};
+    cr_assert_eq(verdict_exit_code(none), 2, "nothing ran");
+    skips[VERDICT_SKIP] = 3;
+    cr_assert_eq(verdict_exit_code(skips), 2, "only skips");
+    mixed[VERDICT_PASS] = 9;
+    cr_assert_eq(verdict_exit_code(mixed), 0);
+    mixed[VERDICT_SKIP] = 1;
+    cr_assert_eq(verdict_exit_code(mixed), 0, "a skip beside passes");
+    mixed[VERDICT_INCONCLUSIVE] = 1;
+    cr_assert_eq(verdict_exit_code(mixed), 2);
+    mixed[VERDICT_BLIND] = 1;
+    cr_assert_eq(verdict_exit_code(mixed), 1, "1 outranks 2");
+    cr_assert_eq(verdict_worst(none), VERDICT_ERROR, "no row at all");
+    cr_assert_eq(tier_from_name("identity"), TIER_IDENTITY);
+    cr_assert_eq(tier_from_name("identit"), -1);
+}
