@@ -11,15 +11,14 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#define TARGET    __attribute__((target("avx2,fma,f16c")))
-#define TILE_ROWS 32      /* rows of A decoded at a time */
-#define EXP_DEAD  (-45)   /* f16: int8 exponent of a zero operand; its sums are at most -30, at least -90 */
-#define EXP_LIVE  (-29)   /* sums of two real f16 exponents are above it: at least -28 */
-#define WIDE_DEAD (-2000) /* the same for bf16, in int32 */
-#define WIDE_LIVE (-1000) /* real sums are at least -252 */
-#define EXP_SAFE  100     /* largest |exponent| of a block whose result surely is a normal f32 */
-#define PEAK_LIMIT                                                                                           \
-    0x7c000000 /* 2^31 - 2^26: a sum of products plus C that wrapped is above it in magnitude */
+#define TARGET     __attribute__((target("avx2,fma,f16c")))
+#define TILE_ROWS  32      /* rows of A decoded at a time */
+#define EXP_DEAD   (-45)   /* f16: int8 exponent of a zero operand; its sums are at most -30, at least -90 */
+#define EXP_LIVE   (-29)   /* sums of two real f16 exponents are above it: at least -28 */
+#define WIDE_DEAD  (-2000) /* the same for bf16, in int32 */
+#define WIDE_LIVE  (-1000) /* real sums are at least -252 */
+#define EXP_SAFE   100     /* largest |exponent| of a block whose result surely is a normal f32 */
+#define PEAK_LIMIT 0x7c000000 /* 2^31 - 2^26: a sum with C that wrapped is above it in magnitude */
 
 /* Decoded operands. f16: v is the value, e8 its exponent, eight times over for A. bf16: v is the signed significand
  * in [0, 2), e its exponent. */
@@ -168,8 +167,8 @@ TARGET static inline __m256 block_bf16(const float *a, const int32_t *ea, const 
     __m256i low = _mm256_and_si256(live, _mm256_cmpgt_epi32(_mm256_set1_epi32(-EXP_SAFE), e));
     __m256i high = _mm256_cmpgt_epi32(e, _mm256_set1_epi32(EXP_SAFE));
     w->odd = _mm256_or_si256(w->odd, _mm256_or_si256(low, high));
-    e = _mm256_max_epi32(
-        e, _mm256_set1_epi32(-EXP_SAFE)); /* keeps the scale finite in lanes that are not live */
+    /* keeps the scale finite in lanes that are not live */
+    e = _mm256_max_epi32(e, _mm256_set1_epi32(-EXP_SAFE));
     __m256i shift = _mm256_sub_epi32(_mm256_set1_epi32(bits + 127), e);
     __m256 scale_c = _mm256_castsi256_ps(_mm256_slli_epi32(shift, 23));
     __m256i sum = _mm256_cvttps_epi32(_mm256_mul_ps(c, scale_c));

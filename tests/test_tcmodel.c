@@ -188,13 +188,15 @@ static uint16_t operand(enum tc_type type, enum family f, int k) {
     case SUBNORMAL:
         return (uint16_t)(bits & (type == TC_F16 ? 0x87ff : 0x80ff));
     case ZEROS:
-        return rng() % 4 != 0 ? sign : encode(type, u);
+        if (rng() % 4 != 0) return sign;
+        return rng() & 1 ? encode(type, u) : bits & inf ? (uint16_t)(bits & ~0x0400) : bits;
     case SATURATED:
-        return (uint16_t)(rng() % 8 != 0 ? (type == TC_F16 ? 0x3fff : 0x3fff) : 0x3ffe);
+        return rng() % 64 != 0 ? 0x3fff : 0x3ffe; /* the largest significand of both types */
     case FINITE_BITS:
         return (bits & inf) == inf ? (uint16_t)(bits & ~inf) : bits;
     case ANY_BITS:
-        return rng() % 16 != 0 ? encode(type, u) : bits;
+        if (rng() % 16 != 0) return encode(type, u);
+        return rng() & 1 ? bits : (uint16_t)(sign | (rng() % 3 != 0 ? inf : 0) | (rng() % 4 == 0));
     case FAMILIES:
         break;
     }
@@ -206,6 +208,7 @@ static float accumulator(enum family f) {
                                     -1e9f, 3e38f, 1e-30f, -64.0f,  0x1p-28f};
     uint32_t pick = rng() % 16;
     if (pick < 10) return corners[pick];
+    if (f == SATURATED) return (float)(rng() >> 8) * 0x1p-23f; /* pushes the sum past 2^31 */
     if (f == ANY_BITS && pick == 10) return fm_f32_from_bits(rng());
     return (float)((double)(rng() >> 8) * 0x1p-23 - 1) * ldexpf(1.0f, (int)(rng() % 60) - 30);
 }
