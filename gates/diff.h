@@ -26,16 +26,27 @@ struct diff_control {
 struct diff_result {
     enum diff_verdict verdict;
     uint64_t count_a, count_b;
+    uint64_t compared;     /* records whose tokens were compared and found equal: the shared prefix */
     uint64_t fork;         /* record index of the first difference; UINT64_MAX when none */
+    uint64_t fork_b;       /* the same in B: differs from fork only when compared by bytes */
     uint64_t text_offset;  /* byte offset of the fork in the text of A */
     double gap_a, gap_b;   /* top1 - top2 on each side at the fork, nats; NaN when unknown */
     double ulps_a, ulps_b; /* the same in ULPs of the logits' dtype (or -1 when unknown) */
-    double drift; /* largest change of top-1/top-2 logits of equal ids over the shared prefix, nats */
-    uint64_t drift_at;
+    double ulp_a, ulp_b;   /* that ULP, nats (or -1) */
+    double
+        drift; /* largest change of top-1/top-2 logits of equal ids, over every row computed from the shared prefix
+                   * (the fork's own row is one), nats */
+    uint64_t drift_at; /* UINT64_MAX when no logit could be compared */
     uint64_t
         first_hash_diff; /* first step whose row hash differs; UINT64_MAX when none; hashes may differ unforked */
-    int bytes_equal;     /* different ids, but the concatenated bytes agree over the common length */
-    int tie_rules_differ;  /* an exact tie, and one side took the higher id */
+    uint64_t rows_hashed; /* rows whose hash both sides carry, up to the fork: 0 means nothing is known */
+    uint64_t full_rows,
+        full_differing;       /* rows stored in full on both sides; values of them that differ in bits */
+    int lengths_differ;       /* one stream (or, compared by bytes, one text) goes on where the other ends */
+    int by_bytes;             /* a side has no token ids: identity is by bytes */
+    uint64_t texts_differ_at; /* same ids, other bytes: first such record; UINT64_MAX when none */
+    int bytes_equal;          /* different ids, but the concatenated bytes agree over the common length */
+    int tie_rules_differ;     /* an exact tie, and one side took the higher id */
     int raw_argmax_agrees; /* the fork is post-processing (penalty, sampling): raw top-1 equal on both sides */
     int ended_by_eos_a, ended_by_eos_b;
     uint64_t ignored_tail; /* records after a common EOS that were not compared */
@@ -47,11 +58,35 @@ struct diff_result {
 enum status diff_streams(const dump *a, const dump *b, const struct diff_control *control,
                          struct diff_result *out, struct err *err);
 
+/* Opens, verifies and compares in one pass over both files (a block is hashed, checked and compared while it is in
+ * cache). Refuses what dump_open refuses. The caller closes *a and *b; both are NULL on failure. */
+enum status diff_files(const char *path_a, const char *path_b, const struct diff_control *control, dump **a,
+                       dump **b, struct diff_result *out, struct err *err);
+
+/* 1 when the provenance key must match for a comparison (model, prompt, vocabulary, sampler, tie rule). */
+int diff_key_required(const char *key);
+
 const char *diff_verdict_name(enum diff_verdict v); /* "KNIFE-EDGE" */
 int diff_exit_code(enum diff_verdict v); /* 0 IDENTICAL, 2 INVALID and NOT-COMPARABLE, 1 the rest */
+
+/* ---- controls ---- */
 
 /* delta from a control folder: pairs (X.fgd, Y.fgd) where Y's `follow` names X's stream hash and their geometry differs.
  * delta = largest |change| of X's top-1 and top-2 logits (same ids) over all positions of all pairs. */
 enum status diff_control_from_dir(const char *dir, struct diff_control *out, int *n_pairs, struct err *err);
+
+/* The same for one comparison: pairs whose Y runs the geometry of a or b that X does not run are left out, because a
+ * candidate must not excuse itself. *n_pairs == 0 leaves out->delta < 0 and says so in source. */
+enum status diff_control_for(const char *dir, const dump *a, const dump *b, struct diff_control *out,
+                             int *n_pairs, struct err *err);
+
+/* delta from the calibrated row of golden/budgets.csv for op=logits, metric=delta, this model (model.xxh3), route and
+ * change (diff_change). No such row, or no file: out->delta < 0, STATUS_OK. A damaged file is an error. */
+enum status diff_control_from_budgets(const char *path, const dump *a, const dump *b,
+                                      struct diff_control *out, struct err *err);
+
+/* What differs between the builds of two streams, as budgets.csv names it: "fa_tkv", "fa_chunk", "fa_tkv+fa_chunk", or
+ * "code" when the bit-carrying geometry is the same. */
+const char *diff_change(const dump *a, const dump *b);
 
 #endif

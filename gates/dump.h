@@ -90,6 +90,13 @@ int dump_texts_equal(const dump *a, const dump *b); /* the same for all token by
  * Returns the index and the reason, or UINT64_MAX when none. */
 uint64_t dump_first_invalid(const dump *d, const char **reason);
 
+/* First record flagged DUMP_END, first one flagged DUMP_NO_ID; UINT64_MAX when none. */
+uint64_t dump_first_end(const dump *d);
+uint64_t dump_first_without_id(const dump *d);
+
+/* First record that starts in a later block than record i does. */
+uint64_t dump_block_end(const dump *d, uint64_t i);
+
 /* ---- writing ---- */
 typedef struct dump_writer dump_writer;
 

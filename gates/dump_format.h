@@ -65,6 +65,10 @@ struct dump {
     uint32_t n_vocab; /* ids at or above are invalid; 2^31 when the provenance does not say */
     uint64_t invalid; /* first record that cannot be judged, UINT64_MAX when none */
     const char *invalid_reason;
+    uint64_t first_end;        /* first record flagged DUMP_END, UINT64_MAX when none */
+    uint64_t first_without_id; /* the same for DUMP_NO_ID */
+    uint64_t verified;         /* records verified so far */
+    uint64_t text_sum;         /* token bytes they claim */
 };
 
 struct hash128 dump_footer_self(const struct dump_footer *f);
@@ -74,8 +78,14 @@ enum status dump_damage_no_footer(const uint8_t *bytes, size_t n, struct err *er
 enum status dump_damage_block(const uint8_t *bytes, const struct dump_layout *l, uint64_t block,
                               struct err *err);
 
-/* Verifies d->bytes as a whole and fills in layout, provenance, results and the first invalid record (dump_verify.c). */
-enum status dump_verify(dump *d, struct err *err);
+/* Verification in steps (dump_verify.c), so that a comparison can look at records while they are in cache: the frame
+ * (header, footer, block table, provenance), then each record block in order, then the token bytes. */
+enum status dump_verify_frame(dump *d, struct err *err);
+enum status dump_verify_records(dump *d, uint64_t block, struct err *err); /* block < at.record_blocks */
+enum status dump_verify_text(dump *d, struct err *err);
+
+/* Maps path and verifies its frame only; dump_open is this and the other two steps. */
+enum status dump_open_frame(const char *path, dump **out, struct err *err);
 
 /* As dump_open_memory, and the dump frees bytes (malloc'ed) when it closes; also when opening fails. */
 enum status dump_open_owned(uint8_t *bytes, size_t n, const char *name, dump **out, struct err *err);

@@ -90,7 +90,19 @@ uint64_t dump_first_invalid(const dump *d, const char **reason) {
     return 0;
 }
 
-/* Takes over map and owned, also when it fails. */
+uint64_t dump_first_end(const dump *d) {
+    return d->first_end;
+}
+uint64_t dump_first_without_id(const dump *d) {
+    return d->first_without_id;
+}
+
+uint64_t dump_block_end(const dump *d, uint64_t i) {
+    uint64_t next = (i * d->at.stride / DUMP_BLOCK + 1) * DUMP_BLOCK;
+    return (next + d->at.stride - 1) / d->at.stride;
+}
+
+/* Takes over map and owned, also when it fails. Only the frame is verified. */
 static enum status open_bytes(const uint8_t *bytes, size_t n, const char *name, void *map, uint8_t *owned,
                               dump **out, struct err *err) {
     *out = NULL;
@@ -110,8 +122,10 @@ static enum status open_bytes(const uint8_t *bytes, size_t n, const char *name, 
     d->map = map;
     d->owned = owned;
     d->invalid = UINT64_MAX;
+    d->first_end = UINT64_MAX;
+    d->first_without_id = UINT64_MAX;
     provenance_init(&d->provenance);
-    enum status s = dump_verify(d, err);
+    enum status s = dump_verify_frame(d, err);
     if (s != STATUS_OK) {
         dump_close(d);
         return err_prefix(err, s, "%s", name);
@@ -120,19 +134,37 @@ static enum status open_bytes(const uint8_t *bytes, size_t n, const char *name, 
     return STATUS_OK;
 }
 
+/* The other two steps. Closes the dump when one fails. */
+static enum status verify_rest(dump **out, struct err *err) {
+    dump *d = *out;
+    enum status s = STATUS_OK;
+    for (uint64_t b = 0; b < d->at.record_blocks && s == STATUS_OK; b++) s = dump_verify_records(d, b, err);
+    if (s == STATUS_OK) s = dump_verify_text(d, err);
+    if (s == STATUS_OK) return s;
+    *out = NULL;
+    s = err_prefix(err, s, "%s", d->name);
+    dump_close(d);
+    return s;
+}
+
 enum status dump_open_owned(uint8_t *bytes, size_t n, const char *name, dump **out, struct err *err) {
-    return open_bytes(bytes, n, name, NULL, bytes, out, err);
+    RETURN_IF_ERROR(open_bytes(bytes, n, name, NULL, bytes, out, err));
+    return verify_rest(out, err);
 }
 
 enum status dump_open_memory(const void *bytes, size_t n, const char *name, dump **out, struct err *err) {
-    if ((uintptr_t)bytes % sizeof(uint64_t) == 0) return open_bytes(bytes, n, name, NULL, NULL, out, err);
+    if ((uintptr_t)bytes % sizeof(uint64_t) == 0) {
+        RETURN_IF_ERROR(open_bytes(bytes, n, name, NULL, NULL, out, err));
+        return verify_rest(out, err);
+    }
+    *out = NULL;
     uint8_t *aligned = malloc(n + 1); /* records are read in place: they need their alignment */
     if (aligned == NULL) return err_set(err, STATUS_NOMEM, "%s: out of memory", name);
     memcpy(aligned, bytes, n);
     return dump_open_owned(aligned, n, name, out, err);
 }
 
-enum status dump_open(const char *path, dump **out, struct err *err) {
+enum status dump_open_frame(const char *path, dump **out, struct err *err) {
     *out = NULL;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return err_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
@@ -146,6 +178,11 @@ enum status dump_open(const char *path, dump **out, struct err *err) {
     if (map == MAP_FAILED)
         return err_set(err, STATUS_IO, "%s: mapping %zu bytes: %s", path, n, strerror(saved));
     return open_bytes(map, n, path, map, NULL, out, err);
+}
+
+enum status dump_open(const char *path, dump **out, struct err *err) {
+    RETURN_IF_ERROR(dump_open_frame(path, out, err));
+    return verify_rest(out, err);
 }
 
 void dump_close(dump *d) {

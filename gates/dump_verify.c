@@ -63,25 +63,32 @@ static const char *record_fault(const dump *d, uint64_t i) {
 
 /* ---- verification ---- */
 
-/* Places and flags of records [from, to): one branch at the end, so that the loop keeps up with the hash.
- * *doubtful is set when some record may be invalid; record_fault has the last word. */
-static int records_in_place(const dump *d, uint64_t from, uint64_t to, uint64_t *text_at, int *doubtful) {
-    uint64_t bad = 0, doubt = 0, text = *text_at;
+struct doubts {
+    uint64_t invalid; /* some record may be impossible to judge; record_fault has the last word */
+    uint64_t flags;   /* flags of all records together */
+};
+
+/* Places and flags of records [from, to): no branch inside, so that the loop keeps up with the hash. */
+static int records_in_place(const dump *d, uint64_t from, uint64_t to, uint64_t *text_sum,
+                            struct doubts *doubts) {
+    uint64_t bad = 0, doubt = d->at.n_logits, flags = 0, text = *text_sum;
     const uint8_t *at = d->bytes + d->at.records_offset + from * d->at.stride;
     uint32_t n_vocab = d->n_vocab;
     for (uint64_t i = from; i < to; i++, at += d->at.stride) {
         const void *place = at;
         const struct dump_record *r = place;
-        bad |= (uint64_t)(r->step ^ (uint32_t)i) | (r->text_offset ^ text) | (r->flags & ~DUMP_FLAGS_KNOWN);
+        bad |= (uint64_t)(r->step ^ (uint32_t)i) | (r->text_offset ^ text);
         text += r->text_bytes;
+        flags |= r->flags;
         doubt |= (uint64_t)((uint32_t)r->token >= n_vocab) | (uint64_t)((uint32_t)r->id1 >= n_vocab) |
                  (uint64_t)((uint32_t)r->id2 >= n_vocab);
         doubt |= (uint64_t)not_finite(r->logit1) | (uint64_t)not_finite(r->logit2) |
                  (uint64_t) !(r->logit2 <= r->logit1) | (uint64_t)double_not_finite(r->logsumexp);
     }
-    *text_at = text;
-    *doubtful = doubt != 0 || d->at.n_logits > 0;
-    return bad == 0;
+    *text_sum = text;
+    doubts->invalid = doubt;
+    doubts->flags = flags;
+    return bad == 0 && (flags & ~(uint64_t)DUMP_FLAGS_KNOWN) == 0;
 }
 
 static enum status out_of_place(const dump *d, uint64_t from, uint64_t to, uint64_t text_at,
@@ -117,29 +124,30 @@ static uint64_t least(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
-static enum status verify_records(dump *d, uint64_t *text_total, struct err *err) {
-    uint64_t total = d->at.count * d->at.stride, next = 0, text = 0;
-    for (uint64_t b = 0; b < d->at.record_blocks; b++) {
-        uint64_t start = b * DUMP_BLOCK, end = least(start + DUMP_BLOCK, total);
-        if (!block_ok(d, 1 + b, d->at.records_offset + start, end - start))
-            return dump_damage_block(d->bytes, &d->at, 1 + b, err);
-        uint64_t complete = end / d->at.stride, text_before = text;
-        int doubtful = 0;
-        if (!records_in_place(d, next, complete, &text, &doubtful))
-            return out_of_place(d, next, complete, text_before, err);
-        if (doubtful) find_invalid(d, next, complete);
-        next = complete;
-    }
-    *text_total = text;
+static void find_flag(const dump *d, uint32_t flag, uint64_t from, uint64_t to, uint64_t *first) {
+    for (uint64_t i = from; i < to && *first == UINT64_MAX; i++)
+        if (dump_record_at(d, i)->flags & flag) *first = i;
+}
+
+enum status dump_verify_records(dump *d, uint64_t block, struct err *err) {
+    uint64_t start = block * DUMP_BLOCK, end = least(start + DUMP_BLOCK, d->at.count * d->at.stride);
+    if (!block_ok(d, 1 + block, d->at.records_offset + start, end - start))
+        return dump_damage_block(d->bytes, &d->at, 1 + block, err);
+    uint64_t from = d->verified, to = end / d->at.stride, text_before = d->text_sum;
+    struct doubts doubts = {0, 0};
+    if (!records_in_place(d, from, to, &d->text_sum, &doubts))
+        return out_of_place(d, from, to, text_before, err);
+    if (doubts.invalid) find_invalid(d, from, to);
+    if (doubts.flags & DUMP_END) find_flag(d, DUMP_END, from, to, &d->first_end);
+    if (doubts.flags & DUMP_NO_ID) find_flag(d, DUMP_NO_ID, from, to, &d->first_without_id);
+    d->verified = to;
     return STATUS_OK;
 }
 
-static enum status verify_blocks(dump *d, struct err *err) {
-    uint64_t text = 0;
-    RETURN_IF_ERROR(verify_records(d, &text, err));
-    if (text != d->at.text_bytes)
+enum status dump_verify_text(dump *d, struct err *err) {
+    if (d->text_sum != d->at.text_bytes)
         return err_set(err, STATUS_FORMAT, "records claim %" PRIu64 " token bytes, the file holds %" PRIu64,
-                       text, d->at.text_bytes);
+                       d->text_sum, d->at.text_bytes);
     for (uint64_t b = 0; b < d->at.text_blocks; b++) {
         uint64_t start = b * DUMP_BLOCK, end = least(start + DUMP_BLOCK, d->at.text_bytes);
         uint64_t block = 1 + d->at.record_blocks + b;
@@ -224,10 +232,10 @@ static uint32_t vocabulary_of(const struct provenance *p) {
     return *text == '\0' || *end != '\0' || n > INT32_MAX ? 0 : (uint32_t)n; /* 0: no id is inside */
 }
 
-enum status dump_verify(dump *d, struct err *err) {
+enum status dump_verify_frame(dump *d, struct err *err) {
     RETURN_IF_ERROR(verify_frame(d, err));
     const void *text = d->bytes + sizeof(struct dump_header);
     RETURN_IF_ERROR(provenance_parse(text, (size_t)d->at.header_bytes, &d->provenance, err));
     d->n_vocab = vocabulary_of(&d->provenance);
-    return verify_blocks(d, err);
+    return STATUS_OK;
 }

@@ -1,0 +1,185 @@
+/* diff.c - see diff.h: may these two streams be compared, and what is the verdict?
+ * Not the report: diff_report.c writes it.
+ * Source: DESIGN of forkgate, section 5. Exercise: ctest -R unit.diff */
+#include "gates/diff.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gates/diff_parts.h"
+#include "gates/dump_format.h"
+
+/* Keys that must match; all other provenance that differs is reported, not required. */
+static const struct {
+    const char *key;
+    int must_be_on_both; /* absent on one side only: the other side may have had it on in silence */
+    const char *absent;  /* what absence means, or NULL */
+} required[] = {{"model.xxh3", 0, NULL}, {"prompt.xxh3", 0, NULL},    {"n_vocab", 0, NULL},
+                {"sampler", 1, NULL},    {"repeat_penalty", 1, NULL}, {"tie_rule", 0, NULL},
+                {"ignore_eos", 1, "0"}};
+
+int diff_key_required(const char *key) {
+    for (size_t i = 0; i < sizeof required / sizeof required[0]; i++)
+        if (strcmp(required[i].key, key) == 0) return 1;
+    return 0;
+}
+
+/* "1" and "1.0" are the same penalty. */
+static int same_value(const char *x, const char *y) {
+    if (strcmp(x, y) == 0) return 1;
+    char *end_x = NULL, *end_y = NULL;
+    double vx = strtod(x, &end_x), vy = strtod(y, &end_y);
+    if (*x == '\0' || *y == '\0' || *end_x != '\0' || *end_y != '\0') return 0;
+    return vx <= vy && vx >= vy;
+}
+
+static int comparable(const dump *a, const dump *b, struct diff_result *r) {
+    for (size_t i = 0; i < sizeof required / sizeof required[0]; i++) {
+        const char *x = provenance_get(dump_provenance(a), required[i].key);
+        const char *y = provenance_get(dump_provenance(b), required[i].key);
+        if (x == NULL && y == NULL) continue;
+        if (x == NULL && required[i].absent != NULL) x = required[i].absent;
+        if (y == NULL && required[i].absent != NULL) y = required[i].absent;
+        if ((x == NULL || y == NULL) && !required[i].must_be_on_both) continue;
+        if (x != NULL && y != NULL && same_value(x, y)) continue;
+        r->verdict = DIFF_NOT_COMPARABLE;
+        (void)snprintf(r->reason, sizeof r->reason, "%s differs: A %s%.100s, B %s%.100s", required[i].key,
+                       x == NULL ? "does not say" : "= ", x == NULL ? "" : x,
+                       y == NULL ? "does not say" : "= ", y == NULL ? "" : y);
+        return 0;
+    }
+    return 1;
+}
+
+static int valid(const dump *d, const char *which, struct diff_result *r) {
+    const char *reason = NULL;
+    uint64_t at = dump_first_invalid(d, &reason);
+    if (at == UINT64_MAX) return 1;
+    r->verdict = DIFF_INVALID;
+    (void)snprintf(r->reason, sizeof r->reason, "%s cannot be judged from record %" PRIu64 " on: %s", which,
+                   at, reason);
+    return 0;
+}
+
+static const char *stop_of(const dump *d) {
+    const char *stop = provenance_get(dump_provenance(d), "stop");
+    return stop == NULL ? "unknown" : stop;
+}
+
+static const char *budget_of(const dump *d) {
+    const char *n = provenance_get(dump_provenance(d), "n_requested");
+    return n == NULL ? "unknown" : n;
+}
+
+static void judge_length(const dump *a, const dump *b, struct diff_result *r) {
+    r->verdict = DIFF_LENGTH;
+    (void)snprintf(r->reason, sizeof r->reason,
+                   "equal for %" PRIu64 " records, then one stream ends: A has %" PRIu64
+                   " (stop %.32s, budget %.32s), B %" PRIu64
+                   " (stop %.32s, budget %.32s); nothing is known beyond",
+                   r->compared, r->count_a, stop_of(a), budget_of(a), r->count_b, stop_of(b), budget_of(b));
+}
+
+static void judge_identical(struct diff_result *r) {
+    char rails[160] = "";
+    if (r->first_hash_diff != UINT64_MAX)
+        (void)snprintf(rails, sizeof rails,
+                       ", but the logits differ: first at step %" PRIu64 ", largest change %.3g",
+                       r->first_hash_diff, r->drift);
+    else if (r->rows_hashed > 0 && r->rows_hashed == r->compared)
+        (void)snprintf(rails, sizeof rails, " and so is every row of logits");
+    r->verdict = DIFF_IDENTICAL;
+    (void)snprintf(r->reason, sizeof r->reason, "%s are identical%s%s", r->by_bytes ? "bytes" : "tokens",
+                   rails,
+                   r->ignored_tail > 0 ? "; records after the common end token were not compared" : "");
+}
+
+static void judge(const dump *a, const dump *b, struct diff_walk *w, struct diff_result *r) {
+    diff_walk_end(w, r);
+    if (!comparable(a, b, r) || !valid(a, "A", r) || !valid(b, "B", r)) return;
+    if (r->count_a == 0 && r->count_b == 0) {
+        r->verdict = DIFF_NOT_COMPARABLE;
+        (void)snprintf(r->reason, sizeof r->reason,
+                       "both streams are empty: agreement of nothing proves nothing");
+        return;
+    }
+    if (r->fork != UINT64_MAX)
+        diff_judge_fork(a, b, r);
+    else if (r->lengths_differ)
+        judge_length(a, b, r);
+    else
+        judge_identical(r);
+}
+
+static void begin(const struct diff_control *control, struct diff_result *out) {
+    memset(out, 0, sizeof *out);
+    out->gap_a = out->gap_b = (double)NAN;
+    out->ulps_a = out->ulps_b = out->ulp_a = out->ulp_b = -1.0;
+    out->control.delta = -1.0;
+    if (control != NULL) out->control = *control;
+}
+
+enum status diff_streams(const dump *a, const dump *b, const struct diff_control *control,
+                         struct diff_result *out, struct err *err) {
+    (void)err;
+    struct diff_walk w;
+    begin(control, out);
+    diff_walk_begin(&w, a, b, out);
+    judge(a, b, &w, out);
+    return STATUS_OK;
+}
+
+/* Both files block by block; the walk follows while the two blocks are in cache. */
+static enum status verify_together(dump *a, dump *b, struct diff_walk *w, struct diff_result *out,
+                                   struct err *err) {
+    uint64_t blocks = a->at.record_blocks > b->at.record_blocks ? a->at.record_blocks : b->at.record_blocks;
+    for (uint64_t i = 0; i < blocks; i++) {
+        if (i < a->at.record_blocks) {
+            enum status s = dump_verify_records(a, i, err);
+            if (s != STATUS_OK) return err_prefix(err, s, "%s", a->name);
+        }
+        if (i < b->at.record_blocks) {
+            enum status s = dump_verify_records(b, i, err);
+            if (s != STATUS_OK) return err_prefix(err, s, "%s", b->name);
+        }
+        diff_walk_to(w, a->verified < b->verified ? a->verified : b->verified, out);
+    }
+    enum status s = dump_verify_text(a, err);
+    if (s != STATUS_OK) return err_prefix(err, s, "%s", a->name);
+    s = dump_verify_text(b, err);
+    return s == STATUS_OK ? s : err_prefix(err, s, "%s", b->name);
+}
+
+enum status diff_files(const char *path_a, const char *path_b, const struct diff_control *control, dump **a,
+                       dump **b, struct diff_result *out, struct err *err) {
+    *b = NULL;
+    begin(control, out);
+    RETURN_IF_ERROR(dump_open_frame(path_a, a, err));
+    enum status s = dump_open_frame(path_b, b, err);
+    if (s == STATUS_OK) {
+        struct diff_walk w;
+        diff_walk_begin(&w, *a, *b, out);
+        s = verify_together(*a, *b, &w, out, err);
+        if (s == STATUS_OK) judge(*a, *b, &w, out);
+    }
+    if (s != STATUS_OK) {
+        dump_close(*a);
+        dump_close(*b);
+        *a = *b = NULL;
+    }
+    return s;
+}
+
+const char *diff_verdict_name(enum diff_verdict v) {
+    static const char *const names[] = {"IDENTICAL", "EXACT-TIE", "KNIFE-EDGE",    "FORK",
+                                        "LENGTH",    "INVALID",   "NOT-COMPARABLE"};
+    return names[v];
+}
+
+int diff_exit_code(enum diff_verdict v) {
+    if (v == DIFF_IDENTICAL) return 0;
+    return v == DIFF_INVALID || v == DIFF_NOT_COMPARABLE ? 2 : 1;
+}

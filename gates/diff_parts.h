@@ -1,0 +1,36 @@
+/* diff_parts.h - the two halves of a stream comparison: the walk up to the fork, and the judgement at it.
+ * Not an interface: callers use diff.h.
+ * Source: ours. Exercise: ctest -R unit.diff */
+#ifndef FORKGATE_DIFF_PARTS_H
+#define FORKGATE_DIFF_PARTS_H
+
+#include "gates/diff.h"
+
+/* The walk: feeds a result record range by record range, so that it can follow a verification block by block. */
+struct diff_walk {
+    const dump *a, *b;
+    int full_rows;  /* both sides store whole rows */
+    int ignore_eos; /* both sides declared it: an end token does not end the comparison */
+    uint64_t next;  /* first record not looked at */
+    uint64_t
+        text_from; /* first record without an id on a side: the rest is compared by bytes; UINT64_MAX: none */
+    uint64_t common_end; /* both sides emit the same end token here; UINT64_MAX: not met */
+    int done;
+};
+
+void diff_walk_begin(struct diff_walk *w, const dump *a, const dump *b, struct diff_result *r);
+/* Records before end must be verified on both sides; end is capped to the shorter stream. */
+void diff_walk_to(struct diff_walk *w, uint64_t end, struct diff_result *r);
+/* Both dumps are verified as a whole: compares by bytes where ids are missing, notes texts, lengths and ends. */
+void diff_walk_end(struct diff_walk *w, struct diff_result *r);
+
+/* Raw logit of id at record i, from top-2, top-k or the full row. 0 when the record does not hold it. */
+int diff_logit_of(const dump *d, uint64_t i, int32_t id, float *logit);
+
+/* Spacing of the dtype named by the dump's `logits` key at magnitude |x|; -1 when the dump does not name one. */
+double diff_ulp(const dump *d, double x);
+
+/* Judges the fork r->fork: gaps, ULPs, verdict and reason. */
+void diff_judge_fork(const dump *a, const dump *b, struct diff_result *r);
+
+#endif
