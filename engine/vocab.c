@@ -150,7 +150,7 @@ static enum status encode(struct encoder *e, size_t length, int add_bos, int par
         at += v->text.at[id + 1] - v->text.at[id];
         from = at;
     }
-    return encode_plain(e, text + from, length - from, err);
+    return from == length ? STATUS_OK : encode_plain(e, text + from, length - from, err);
 }
 
 enum status vocab_encode(const vocab *v, const char *text, size_t length, int add_bos, int parse_special,

@@ -17,8 +17,7 @@
 /* SmolLM first cuts out each digit, so a digit ends the text as far as the spaces before it can see. */
 #define SPACES_DIGITS "\\p{White_Space}+(?![^\\p{White_Space}\\p{N}])|\\p{White_Space}+"
 
-/* The contractions of qwen2 and llama-bpe ignore case in ASCII only: U+017F after an apostrophe is a letter like any
- * other, as in the recorded data. */
+/* The contractions of qwen2 and llama-bpe ignore case in ASCII only: U+017F is not folded to s. */
 static const struct pre_tokenizer {
     const char *name, *pattern;
     int ignore_merges, add_bos; /* what the family does unless the file says otherwise */

@@ -52,7 +52,8 @@ DIGITS = ["0", "1", "12", "123", "1234", "12345", "123456", "1234567", "12345678
           "１２３", "٠١٢٣٤٥٦٧٨٩", "१२३४", "Ⅳ Ⅷ", "①②③", "½¼¾", "²³¹", "x1 y22 z333 w4444", "1 1", "1  1", "1st 2nd 3rd", "$100.00", "50%", "#1", "١٢٣ 123", "1" * 50]
 EMOJI = ["🙂", " 🙂", "🙂🙂", "👩‍👩‍👧‍👦", "👍🏽", "🇩🇪🇫🇷", "❤️", "a🙂b", "🙂 a", "1️⃣", "☃", "✅ done", "🤷‍♂️", "🏴󠁧󠁢󠁥󠁮󠁧󠁿", "🫠", "→ ← ↑ ↓", "“quoted”", "‘single’", "—–-", "…", "• item", "©®™", "€£¥₿"]
 CONTRACTIONS = ["it's", "don't", "they're", "we've", "I'm", "you'll", "he'd", "IT'S", "DON'T", "THEY'RE", "WE'VE", "I'M", "YOU'LL", "HE'D", "It'S", "y'all'd've", "'s", "'S", "'t", "'re", "'RE", "'rE",
-                "'ll", "'lL", "'x", "''s", "'''", " 's", "a 's", "rock'n'roll", "o'clock", "'tis", "l'eau", "it’s", "'", "' s", "'1", "'sa", "'rest", "'d'd", "s's's", "'m\n", "'velvet", "'llama", "'Sir"]
+                "'ll", "'lL", "'x", "''s", "'''", " 's", "a 's", "rock'n'roll", "o'clock", "'tis", "l'eau", "it’s", "'", "' s", "'1", "'sa", "'rest", "'d'd", "s's's", "'m\n", "'velvet", "'llama", "'Sir",
+                "'Sample 'Tom 'Robert 'Revenge 'Very 'Vest 'Mary 'LLama 'David", "'sample 'tom 'robert 'revenge 'very 'vest 'mary 'llama 'david", "it'\u017f '\u017fo", "'STOP 'THE 'RED 'VERY 'MAN 'LLAMA 'DOG", "a'Scott b'Tim c'Max d'Dan"]
 CONTROL = ["\x00", "a\x00b", "\x01\x02\x03", "\x07", "\x08", "\x1b[31mred\x1b[0m", "\x7f", "\x1c\x1d\x1e\x1f", "a\x1cb", "\x80", "\x9f", "\ufffd", "\ufffe", "\U0010ffff", "\ue000", "\u00ad", "a\u00adb", "\x00\x00\x00 \x00",
            "\x04\x06", "\x13\x14\x16", "\x1d"]
 LONG = ["a" * 100, "a" * 1000, "ab" * 500, "abc" * 333, "antidisestablishmentarianism", "Donaudampfschifffahrtsgesellschaftskapitän", "x" * 257, "é" * 100, "中" * 100, "🙂" * 50,

@@ -257,9 +257,9 @@ Test(vocab, spm_keeps_a_literal_space_mark) {
 }
 
 /* The cost must not grow with the square of a long word or a long run of spaces. */
-Test(vocab, a_megabyte_without_a_break_is_not_quadratic, .timeout = 60) {
+Test(vocab, a_quarter_megabyte_without_a_break_is_not_quadratic, .timeout = 30) {
     static const char *const names[] = {"gpt-2", "qwen2", "llama-bpe", "llama-spm"};
-    enum { LENGTH = 1 << 20 };
+    enum { LENGTH = 1 << 18 };
     char *text = malloc(LENGTH);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         struct opened o = open_named(names[i]);
@@ -300,7 +300,7 @@ Test(vocab, special_ids_are_known) {
     }
 }
 
-/* A GGUF with three letters, "ab", a user-defined token and a control token. */
+/* A GGUF with three letters, "ab", two user-defined tokens of which one begins the other, and a control token. */
 struct recipe {
     char model[16], pre[16];
     int merges, types, scores, bos; /* types, scores: entries; bos: -1 no key */
@@ -310,13 +310,13 @@ struct recipe {
 };
 
 static void build(struct gguf_writer *w, const struct recipe *r) {
-    static const char *const tokens[] = {"a", "b", "c", "ab", "<u>", "<|c|>"};
-    static const int32_t types[] = {1, 1, 1, 1, 4, 3, 1};
-    static const float scores[] = {0, 0, 0, -1, 0, 0, 0};
+    static const char *const tokens[] = {"a", "b", "c", "ab", "<u>", "<|c|>", "<u>!"};
+    static const int32_t types[] = {1, 1, 1, 1, 4, 3, 4, 1};
+    static const float scores[] = {0, 0, 0, -1, 0, 0, 0, 0};
     gguf_writer_init(w);
     if (r->model[0] != '\0') gguf_writer_string(w, "tokenizer.ggml.model", r->model);
     if (r->pre[0] != '\0') gguf_writer_string(w, "tokenizer.ggml.pre", r->pre);
-    gguf_writer_strings(w, "tokenizer.ggml.tokens", tokens, 6);
+    gguf_writer_strings(w, "tokenizer.ggml.tokens", tokens, 7);
     if (r->types > 0) gguf_writer_array(w, "tokenizer.ggml.token_type", GGUF_I32, types, (uint64_t)r->types);
     if (r->scores > 0) gguf_writer_array(w, "tokenizer.ggml.scores", GGUF_F32, scores, (uint64_t)r->scores);
     const char *const merges[] = {r->merge};
@@ -327,23 +327,23 @@ static void build(struct gguf_writer *w, const struct recipe *r) {
 
 Test(vocab, what_is_not_handled_is_refused_by_name) {
     static const struct recipe rows[] = {
-        {"bert", "gpt-2", 1, 6, 0, -1, "a b", STATUS_UNSUPPORTED, "'bert'"},
-        {"t5", "gpt-2", 1, 6, 0, -1, "a b", STATUS_UNSUPPORTED, "'t5'"},
-        {"rwkv", "", 1, 6, 0, -1, "a b", STATUS_UNSUPPORTED, "'rwkv'"},
-        {"", "gpt-2", 1, 6, 0, -1, "a b", STATUS_FORMAT, "tokenizer.ggml.model"},
-        {"gpt2", "tekken", 1, 6, 0, -1, "a b", STATUS_UNSUPPORTED, "'tekken'"},
-        {"gpt2", "gpt-20", 1, 6, 0, -1, "a b", STATUS_UNSUPPORTED, "'gpt-20'"},
-        {"gpt2", "", 1, 6, 0, -1, "a b", STATUS_UNSUPPORTED, "'(none)'"},
-        {"gpt2", "gpt-2", 0, 6, 0, -1, "a b", STATUS_FORMAT, "tokenizer.ggml.merges"},
-        {"gpt2", "gpt-2", 1, 6, 0, -1, "a c", STATUS_FORMAT, "merges[0] 'a c'"},
-        {"gpt2", "gpt-2", 1, 6, 0, -1, "ab", STATUS_FORMAT, "merges[0] 'ab'"},
-        {"gpt2", "gpt-2", 1, 6, 0, -1, "", STATUS_FORMAT, "merges[0]"},
-        {"gpt2", "gpt-2", 1, 5, 0, -1, "a b", STATUS_FORMAT, "token_type has 5"},
-        {"gpt2", "gpt-2", 1, 7, 0, -1, "a b", STATUS_FORMAT, "token_type has 7"},
-        {"gpt2", "gpt-2", 1, 6, 0, 6, "a b", STATUS_FORMAT, "bos_token_id is 6"},
-        {"gpt2", "llama-bpe", 1, 6, 0, -1, "a b", STATUS_FORMAT, "wants a BOS token"},
-        {"llama", "", 0, 6, 6, 0, "", STATUS_UNSUPPORTED, "byte token <0x00>"},
-        {"gpt2", "gpt-2", 1, 6, 0, 5, "a b", STATUS_OK, ""},
+        {"bert", "gpt-2", 1, 7, 0, -1, "a b", STATUS_UNSUPPORTED, "'bert'"},
+        {"t5", "gpt-2", 1, 7, 0, -1, "a b", STATUS_UNSUPPORTED, "'t5'"},
+        {"rwkv", "", 1, 7, 0, -1, "a b", STATUS_UNSUPPORTED, "'rwkv'"},
+        {"", "gpt-2", 1, 7, 0, -1, "a b", STATUS_FORMAT, "tokenizer.ggml.model"},
+        {"gpt2", "tekken", 1, 7, 0, -1, "a b", STATUS_UNSUPPORTED, "'tekken'"},
+        {"gpt2", "gpt-20", 1, 7, 0, -1, "a b", STATUS_UNSUPPORTED, "'gpt-20'"},
+        {"gpt2", "", 1, 7, 0, -1, "a b", STATUS_UNSUPPORTED, "'(none)'"},
+        {"gpt2", "gpt-2", 0, 7, 0, -1, "a b", STATUS_FORMAT, "tokenizer.ggml.merges"},
+        {"gpt2", "gpt-2", 1, 7, 0, -1, "a c", STATUS_FORMAT, "merges[0] 'a c'"},
+        {"gpt2", "gpt-2", 1, 7, 0, -1, "ab", STATUS_FORMAT, "merges[0] 'ab'"},
+        {"gpt2", "gpt-2", 1, 7, 0, -1, "", STATUS_FORMAT, "merges[0]"},
+        {"gpt2", "gpt-2", 1, 6, 0, -1, "a b", STATUS_FORMAT, "token_type has 6"},
+        {"gpt2", "gpt-2", 1, 8, 0, -1, "a b", STATUS_FORMAT, "token_type has 8"},
+        {"gpt2", "gpt-2", 1, 7, 0, 7, "a b", STATUS_FORMAT, "bos_token_id is 7"},
+        {"gpt2", "llama-bpe", 1, 7, 0, -1, "a b", STATUS_FORMAT, "wants a BOS token"},
+        {"llama", "", 0, 7, 7, 0, "", STATUS_UNSUPPORTED, "byte token <0x00>"},
+        {"gpt2", "gpt-2", 1, 7, 0, 5, "a b", STATUS_OK, ""},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct gguf_writer w;
@@ -362,7 +362,7 @@ Test(vocab, what_is_not_handled_is_refused_by_name) {
 }
 
 Test(vocab, user_defined_tokens_count_always_and_control_tokens_on_demand) {
-    static const struct recipe recipe = {"gpt2", "gpt-2", 1, 6, 0, 5, "a b", STATUS_OK, ""};
+    static const struct recipe recipe = {"gpt2", "gpt-2", 1, 7, 0, 5, "a b", STATUS_OK, ""};
     struct gguf_writer w;
     build(&w, &recipe);
     gguf *g;
@@ -375,8 +375,8 @@ Test(vocab, user_defined_tokens_count_always_and_control_tokens_on_demand) {
     cr_assert_eq(vocab_encode(v, "ab<u>c<|c|>a", 12, 0, 1, &ids, &n, &err), STATUS_OK, "%s", err.message);
     cr_assert(ids_equal("3 4 2 5 0", ids, n), "specials on");
     free(ids);
-    cr_assert_eq(vocab_encode(v, "b<u>", 4, 0, 0, &ids, &n, &err), STATUS_OK, "%s", err.message);
-    cr_assert(ids_equal("1 4", ids, n), "user-defined token with specials off");
+    cr_assert_eq(vocab_encode(v, "b<u><u>!", 8, 0, 0, &ids, &n, &err), STATUS_OK, "%s", err.message);
+    cr_assert(ids_equal("1 4 6", ids, n), "user-defined tokens with specials off, the longest first");
     free(ids);
     cr_assert_eq(vocab_encode(v, "ba<|c|>", 7, 0, 0, &ids, &n, &err), STATUS_INVALID,
                  "the control token was found");
