@@ -9,9 +9,18 @@
 #include <sys/stat.h>
 #include <xxhash.h>
 
-#include "tests/csv_rows.h"
+#include "gates/table.h"
 
 #define PATH_ROOM 2048
+
+static table *read_manifest(void) {
+    table *t;
+    struct err err = {""};
+    cr_assert_eq(table_read(FORKGATE_SOURCE_DIR "/fixtures/MANIFEST.csv", &t, &err), STATUS_OK, "%s",
+                 err.message);
+    cr_assert_eq(table_columns(t), 5, "the manifest has %d columns", table_columns(t));
+    return t;
+}
 
 static void hash_file(const char *path, char hex[40], long *bytes) {
     static char block[1 << 16];
@@ -32,28 +41,30 @@ static void hash_file(const char *path, char hex[40], long *bytes) {
 }
 
 Test(manifest, every_listed_file_is_what_the_list_says) {
-    struct csv_rows rows = csv_rows_read(FORKGATE_SOURCE_DIR "/fixtures/MANIFEST.csv");
-    cr_assert(rows.n > 30, "only %zu rows", rows.n);
-    for (size_t r = 1; r < rows.n; r++) {
+    table *rows = read_manifest();
+    cr_assert(table_rows(rows) > 30, "only %zu rows", table_rows(rows));
+    for (size_t r = 0; r < table_rows(rows); r++) {
         char path[PATH_ROOM], hex[40];
         long bytes;
-        snprintf(path, sizeof path, "%s/%s", FORKGATE_SOURCE_DIR, csv_cell(&rows, r, 0));
+        snprintf(path, sizeof path, "%s/%s", FORKGATE_SOURCE_DIR, table_cell(rows, r, 0, NULL));
         hash_file(path, hex, &bytes);
-        cr_assert_eq(bytes, atol(csv_cell(&rows, r, 1)), "%s has %ld bytes", csv_cell(&rows, r, 0), bytes);
-        cr_assert_str_eq(hex, csv_cell(&rows, r, 2), "%s has another hash", csv_cell(&rows, r, 0));
-        cr_assert(*csv_cell(&rows, r, 3) != '\0' && *csv_cell(&rows, r, 4) != '\0',
-                  "%s: origin or licence missing", csv_cell(&rows, r, 0));
+        cr_assert_eq(bytes, atol(table_cell(rows, r, 1, NULL)), "%s has %ld bytes",
+                     table_cell(rows, r, 0, NULL), bytes);
+        cr_assert_str_eq(hex, table_cell(rows, r, 2, NULL), "%s has another hash",
+                         table_cell(rows, r, 0, NULL));
+        cr_assert(*table_cell(rows, r, 3, NULL) != '\0' && *table_cell(rows, r, 4, NULL) != '\0',
+                  "%s: origin or licence missing", table_cell(rows, r, 0, NULL));
     }
-    csv_rows_free(&rows);
+    table_close(rows);
 }
 
-static int is_listed(const struct csv_rows *rows, const char *name) {
-    for (size_t r = 1; r < rows->n; r++)
-        if (strcmp(csv_cell(rows, r, 0), name) == 0) return 1;
+static int is_listed(const table *rows, const char *name) {
+    for (size_t r = 0; r < table_rows(rows); r++)
+        if (strcmp(table_cell(rows, r, 0, NULL), name) == 0) return 1;
     return 0;
 }
 
-static void check_folder(const struct csv_rows *rows, const char *folder) {
+static void check_folder(const table *rows, const char *folder) {
     char path[PATH_ROOM];
     snprintf(path, sizeof path, "%s/%s", FORKGATE_SOURCE_DIR, folder);
     DIR *d = opendir(path);
@@ -76,7 +87,7 @@ static void check_folder(const struct csv_rows *rows, const char *folder) {
 }
 
 Test(manifest, every_fixture_is_listed) {
-    struct csv_rows rows = csv_rows_read(FORKGATE_SOURCE_DIR "/fixtures/MANIFEST.csv");
-    check_folder(&rows, "fixtures");
-    csv_rows_free(&rows);
+    table *rows = read_manifest();
+    check_folder(rows, "fixtures");
+    table_close(rows);
 }

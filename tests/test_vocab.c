@@ -1,4 +1,4 @@
-/* test_vocab.c - ids against those recorded from llama.cpp, bytes against the text, refusals by name.
+/* test_vocab.c - ids against those recorded from llama.cpp, and bytes against the text.
  * The recorded data and how it was made: fixtures/tokens/README.md. */
 #include <criterion/criterion.h>
 
@@ -8,9 +8,9 @@
 #include <xxhash.h>
 
 #include "engine/vocab.h"
-#include "tests/csv_rows.h"
-#include "tests/gguf_writer.h"
+#include "gates/table.h"
 
+#define TEXT_ROOM     (1 << 16)
 #define FIXTURE(name) FORKGATE_SOURCE_DIR "/fixtures/" name
 
 struct opened {
@@ -40,14 +40,16 @@ static void close_all(struct opened *o) {
     gguf_close(o->g);
 }
 
-static size_t unhex(const char *hex, char *out) {
-    size_t n = 0;
-    for (; hex[0] != '\0'; hex += 2) {
-        unsigned byte = 0;
-        cr_assert_eq(sscanf(hex, "%2x", &byte), 1, "bad hex");
-        out[n++] = (char)byte;
-    }
-    return n;
+static table *read_table(const char *path, int columns) {
+    table *t;
+    struct err err = {""};
+    cr_assert_eq(table_read(path, &t, &err), STATUS_OK, "%s", err.message);
+    cr_assert_eq(table_columns(t), columns, "%s has %d columns", path, table_columns(t));
+    return t;
+}
+
+static const char *cell(const table *t, size_t row, int column) {
+    return table_cell(t, row, column, NULL);
 }
 
 /* The bytes of ids, one after the other; malloc'ed. */
@@ -97,33 +99,36 @@ static void check_recorded(const char *name) {
     struct opened o = open_named(name);
     char path[512];
     snprintf(path, sizeof path, "%s/%s.csv", FIXTURE("tokens"), name);
-    struct csv_rows texts = csv_rows_read(FIXTURE("tokens/corpus.csv")), ids = csv_rows_read(path);
-    cr_assert_eq(texts.n, ids.n, "%s: %zu texts, %zu recorded", name, texts.n, ids.n);
-    char *text = malloc(1 << 16);
+    table *texts = read_table(FIXTURE("tokens/corpus.csv"), 5), *ids = read_table(path, 2);
+    cr_assert_eq(table_rows(texts), table_rows(ids), "%s: %zu recorded", name, table_rows(ids));
+    uint8_t *text = malloc(TEXT_ROOM);
     size_t compared = 0;
-    for (size_t i = 1; i < texts.n; i++) {
-        int add_bos = atoi(csv_cell(&texts, i, 2)), special = atoi(csv_cell(&texts, i, 3));
-        size_t length = unhex(csv_cell(&texts, i, 4), text), n;
-        const char *want = csv_cell(&ids, i, 1);
+    for (size_t i = 0; i < table_rows(texts); i++) {
+        int add_bos = atoi(cell(texts, i, 2)), special = atoi(cell(texts, i, 3));
+        size_t digits, n;
+        const char *hex = table_cell(texts, i, 4, &digits);
+        cr_assert(digits / 2 <= TEXT_ROOM && table_parse_hex(hex, digits, text), "text %zu is not hex", i);
+        size_t length = digits / 2;
+        const char *want = cell(ids, i, 1);
         int32_t *got;
         struct err err = {""};
-        enum status s = vocab_encode(o.v, text, length, add_bos, special, &got, &n, &err);
+        enum status s = vocab_encode(o.v, (const char *)text, length, add_bos, special, &got, &n, &err);
         if (strcmp(want, "refused") == 0) {
-            cr_assert_eq(s, STATUS_INVALID, "%s text %zu was not refused", name, i - 1);
+            cr_assert_eq(s, STATUS_INVALID, "%s text %zu was not refused", name, i);
             cr_assert(strstr(err.message, "has no token for byte 0x") != NULL, "message: %s", err.message);
             continue;
         }
-        cr_assert_eq(s, STATUS_OK, "%s text %zu: %s", name, i - 1, err.message);
-        cr_assert(ids_equal(want, got, n), "%s text %zu (%s): ids differ", name, i - 1,
-                  csv_cell(&texts, i, 1));
-        cr_assert(special || round_trips(o.v, text, length), "%s text %zu: bytes differ", name, i - 1);
+        cr_assert_eq(s, STATUS_OK, "%s text %zu: %s", name, i, err.message);
+        cr_assert(ids_equal(want, got, n), "%s text %zu (%s): ids differ", name, i, cell(texts, i, 1));
+        cr_assert(special || round_trips(o.v, (const char *)text, length), "%s text %zu: bytes differ", name,
+                  i);
         free(got);
         compared++;
     }
     cr_assert(compared > 800, "%s: only %zu texts compared", name, compared);
     free(text);
-    csv_rows_free(&texts);
-    csv_rows_free(&ids);
+    table_close(texts);
+    table_close(ids);
     close_all(&o);
 }
 
@@ -148,11 +153,11 @@ Test(vocab, seedling_ids_equal_the_recorded_ones) {
 
 /* One hash over (length, bytes) of every token of a vocabulary, as llama.cpp spells them. */
 Test(vocab, bytes_of_every_token_equal_the_recorded_ones) {
-    struct csv_rows rows = csv_rows_read(FIXTURE("tokens/vocabularies.csv"));
-    cr_assert_eq(rows.n, 7, "rows: %zu", rows.n);
-    for (size_t r = 1; r < rows.n; r++) {
-        struct opened o = open_named(csv_cell(&rows, r, 0));
-        cr_assert_eq(vocab_size(o.v), atoi(csv_cell(&rows, r, 1)), "%s: size", csv_cell(&rows, r, 0));
+    table *rows = read_table(FIXTURE("tokens/vocabularies.csv"), 5);
+    cr_assert_eq(table_rows(rows), 6, "rows: %zu", table_rows(rows));
+    for (size_t r = 0; r < table_rows(rows); r++) {
+        struct opened o = open_named(cell(rows, r, 0));
+        cr_assert_eq(vocab_size(o.v), atoi(cell(rows, r, 1)), "%s: size", cell(rows, r, 0));
         XXH3_state_t *state = XXH3_createState();
         XXH3_128bits_reset(state);
         for (int32_t id = 0; id < vocab_size(o.v); id++) {
@@ -168,20 +173,20 @@ Test(vocab, bytes_of_every_token_equal_the_recorded_ones) {
         char hex[40];
         snprintf(hex, sizeof hex, "%016llx%016llx", (unsigned long long)h.high64,
                  (unsigned long long)h.low64);
-        cr_assert_str_eq(hex, csv_cell(&rows, r, 4), "%s: a token has other bytes", csv_cell(&rows, r, 0));
+        cr_assert_str_eq(hex, cell(rows, r, 4), "%s: a token has other bytes", cell(rows, r, 0));
         close_all(&o);
     }
-    csv_rows_free(&rows);
+    table_close(rows);
 }
 
 Test(vocab, prompts_have_the_ids_of_the_float64_reference) {
     struct opened o = open_named("seedling");
-    struct csv_rows rows = csv_rows_read(FIXTURE("reference/seedling_q8_0_prompts.csv"));
-    cr_assert_eq(rows.n, 11, "rows: %zu", rows.n);
-    static char text[1 << 16];
-    for (size_t r = 1; r < rows.n; r++) {
+    table *rows = read_table(FIXTURE("reference/seedling_q8_0_prompts.csv"), 6);
+    cr_assert_eq(table_rows(rows), 10, "rows: %zu", table_rows(rows));
+    static char text[TEXT_ROOM];
+    for (size_t r = 0; r < table_rows(rows); r++) {
         char path[512];
-        snprintf(path, sizeof path, "%s/%s", FIXTURE("prompts"), csv_cell(&rows, r, 0));
+        snprintf(path, sizeof path, "%s/%s", FIXTURE("prompts"), cell(rows, r, 0));
         FILE *f = fopen(path, "rb");
         cr_assert(f != NULL, "cannot open %s", path);
         size_t length = fread(text, 1, sizeof text, f), n;
@@ -189,11 +194,11 @@ Test(vocab, prompts_have_the_ids_of_the_float64_reference) {
         int32_t *ids;
         struct err err = {""};
         cr_assert_eq(vocab_encode(o.v, text, length, 1, 1, &ids, &n, &err), STATUS_OK, "%s", err.message);
-        cr_assert_eq(n, (size_t)atoi(csv_cell(&rows, r, 1)), "%s: %zu ids", csv_cell(&rows, r, 0), n);
-        cr_assert(ids_equal(csv_cell(&rows, r, 4), ids, n), "%s: ids differ", csv_cell(&rows, r, 0));
+        cr_assert_eq(n, (size_t)atoi(cell(rows, r, 1)), "%s: %zu ids", cell(rows, r, 0), n);
+        cr_assert(ids_equal(cell(rows, r, 4), ids, n), "%s: ids differ", cell(rows, r, 0));
         free(ids);
     }
-    csv_rows_free(&rows);
+    table_close(rows);
     close_all(&o);
 }
 
@@ -298,94 +303,4 @@ Test(vocab, special_ids_are_known) {
         cr_assert(!vocab_is_end(o.v, -1) && !vocab_is_end(o.v, vocab_size(o.v)), "%s", rows[i].name);
         close_all(&o);
     }
-}
-
-/* A GGUF with three letters, "ab", two user-defined tokens of which one begins the other, and a control token. */
-struct recipe {
-    char model[16], pre[16];
-    int merges, types, scores, bos; /* types, scores: entries; bos: -1 no key */
-    char merge[8];
-    int want;
-    char says[40];
-};
-
-static void build(struct gguf_writer *w, const struct recipe *r) {
-    static const char *const tokens[] = {"a", "b", "c", "ab", "<u>", "<|c|>", "<u>!"};
-    static const int32_t types[] = {1, 1, 1, 1, 4, 3, 4, 1};
-    static const float scores[] = {0, 0, 0, -1, 0, 0, 0, 0};
-    gguf_writer_init(w);
-    if (r->model[0] != '\0') gguf_writer_string(w, "tokenizer.ggml.model", r->model);
-    if (r->pre[0] != '\0') gguf_writer_string(w, "tokenizer.ggml.pre", r->pre);
-    gguf_writer_strings(w, "tokenizer.ggml.tokens", tokens, 7);
-    if (r->types > 0) gguf_writer_array(w, "tokenizer.ggml.token_type", GGUF_I32, types, (uint64_t)r->types);
-    if (r->scores > 0) gguf_writer_array(w, "tokenizer.ggml.scores", GGUF_F32, scores, (uint64_t)r->scores);
-    const char *const merges[] = {r->merge};
-    if (r->merges) gguf_writer_strings(w, "tokenizer.ggml.merges", merges, 1);
-    if (r->bos >= 0) gguf_writer_u32(w, "tokenizer.ggml.bos_token_id", (uint32_t)r->bos);
-    gguf_writer_end(w);
-}
-
-Test(vocab, what_is_not_handled_is_refused_by_name) {
-    static const struct recipe rows[] = {
-        {"bert", "gpt-2", 1, 7, 0, -1, "a b", STATUS_UNSUPPORTED, "'bert'"},
-        {"t5", "gpt-2", 1, 7, 0, -1, "a b", STATUS_UNSUPPORTED, "'t5'"},
-        {"rwkv", "", 1, 7, 0, -1, "a b", STATUS_UNSUPPORTED, "'rwkv'"},
-        {"", "gpt-2", 1, 7, 0, -1, "a b", STATUS_FORMAT, "tokenizer.ggml.model"},
-        {"gpt2", "tekken", 1, 7, 0, -1, "a b", STATUS_UNSUPPORTED, "'tekken'"},
-        {"gpt2", "gpt-20", 1, 7, 0, -1, "a b", STATUS_UNSUPPORTED, "'gpt-20'"},
-        {"gpt2", "", 1, 7, 0, -1, "a b", STATUS_UNSUPPORTED, "'(none)'"},
-        {"gpt2", "gpt-2", 0, 7, 0, -1, "a b", STATUS_FORMAT, "tokenizer.ggml.merges"},
-        {"gpt2", "gpt-2", 1, 7, 0, -1, "a c", STATUS_FORMAT, "merges[0] 'a c'"},
-        {"gpt2", "gpt-2", 1, 7, 0, -1, "ab", STATUS_FORMAT, "merges[0] 'ab'"},
-        {"gpt2", "gpt-2", 1, 7, 0, -1, "", STATUS_FORMAT, "merges[0]"},
-        {"gpt2", "gpt-2", 1, 6, 0, -1, "a b", STATUS_FORMAT, "token_type has 6"},
-        {"gpt2", "gpt-2", 1, 8, 0, -1, "a b", STATUS_FORMAT, "token_type has 8"},
-        {"gpt2", "gpt-2", 1, 7, 0, 7, "a b", STATUS_FORMAT, "bos_token_id is 7"},
-        {"gpt2", "llama-bpe", 1, 7, 0, -1, "a b", STATUS_FORMAT, "wants a BOS token"},
-        {"llama", "", 0, 7, 7, 0, "", STATUS_UNSUPPORTED, "byte token <0x00>"},
-        {"gpt2", "gpt-2", 1, 7, 0, 5, "a b", STATUS_OK, ""},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct gguf_writer w;
-        build(&w, &rows[i]);
-        gguf *g = NULL;
-        vocab *v = NULL;
-        struct err err = {""};
-        cr_assert_eq(gguf_parse(w.data, w.length, &g, &err), STATUS_OK, "row %zu: %s", i, err.message);
-        cr_assert_eq((int)vocab_open(g, &v, &err), rows[i].want, "row %zu: %s", i, err.message);
-        cr_assert(strstr(err.message, rows[i].says) != NULL, "row %zu says: %s", i, err.message);
-        cr_assert_eq(v == NULL, rows[i].want != STATUS_OK, "row %zu", i);
-        vocab_close(v);
-        gguf_close(g);
-        gguf_writer_free(&w);
-    }
-}
-
-Test(vocab, user_defined_tokens_count_always_and_control_tokens_on_demand) {
-    static const struct recipe recipe = {"gpt2", "gpt-2", 1, 7, 0, 5, "a b", STATUS_OK, ""};
-    struct gguf_writer w;
-    build(&w, &recipe);
-    gguf *g;
-    vocab *v;
-    struct err err = {""};
-    cr_assert_eq(gguf_parse(w.data, w.length, &g, &err), STATUS_OK, "%s", err.message);
-    cr_assert_eq(vocab_open(g, &v, &err), STATUS_OK, "%s", err.message);
-    int32_t *ids;
-    size_t n;
-    cr_assert_eq(vocab_encode(v, "ab<u>c<|c|>a", 12, 0, 1, &ids, &n, &err), STATUS_OK, "%s", err.message);
-    cr_assert(ids_equal("3 4 2 5 0", ids, n), "specials on");
-    free(ids);
-    cr_assert_eq(vocab_encode(v, "b<u><u>!", 8, 0, 0, &ids, &n, &err), STATUS_OK, "%s", err.message);
-    cr_assert(ids_equal("1 4 6", ids, n), "user-defined tokens with specials off, the longest first");
-    free(ids);
-    cr_assert_eq(vocab_encode(v, "ba<|c|>", 7, 0, 0, &ids, &n, &err), STATUS_INVALID,
-                 "the control token was found");
-    cr_assert_str_eq(err.message, "the vocabulary has no token for byte 0x3c (at offset 2)");
-    cr_assert(ids == NULL && n == 0, "ids after a refusal");
-    cr_assert_eq(vocab_encode(v, "", 0, 1, 1, &ids, &n, &err), STATUS_OK, "%s", err.message);
-    cr_assert_eq(n, 0, "an empty text has %zu ids", n);
-    free(ids);
-    vocab_close(v);
-    gguf_close(g);
-    gguf_writer_free(&w);
 }
