@@ -25,7 +25,7 @@ struct problem {
     void *act_memory;
 };
 
-static const char *type_name(enum dtype t) {
+static inline const char *type_name(enum dtype t) {
     return dtype_info((int)t)->name;
 }
 

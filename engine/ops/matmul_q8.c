@@ -22,9 +22,9 @@ struct q8_layout q8_layout_of(enum dtype t) {
     l.m = at;
     if (l.has_min) at += plane;
     l.scale = at;
-    if (is_k) at += (size_t)l.n_sub * Q8_ROWS;
+    if (is_k) at += 2 * (size_t)l.n_sub * Q8_ROWS;
     l.min = at;
-    if (is_k && l.has_min) at += (size_t)l.n_sub * Q8_ROWS;
+    if (is_k && l.has_min) at += 2 * (size_t)l.n_sub * Q8_ROWS;
     l.record = at;
     return l;
 }
@@ -36,8 +36,10 @@ static void pack_block(const struct q8_layout *l, const struct block_codes *c, i
     if (l->has_min) memcpy(record + l->m + (size_t)j * sizeof(float), &c->m, sizeof(float));
     if (l->n_sub == 1) return;
     for (int s = 0; s < l->n_sub; s++) {
-        memcpy(record + l->scale + s * Q8_ROWS + j, &c->scale[s], 1);
-        if (l->has_min) memcpy(record + l->min + s * Q8_ROWS + j, &c->min[s], 1);
+        uint8_t *scale = record + l->scale + 2 * (s * Q8_ROWS + j),
+                *min = record + l->min + 2 * (s * Q8_ROWS + j);
+        scale[0] = scale[1] = (uint8_t)c->scale[s];
+        if (l->has_min) min[0] = min[1] = (uint8_t)c->min[s];
     }
 }
 
@@ -93,9 +95,10 @@ static float chain_block(const struct q8_layout *l, const uint8_t *record, int j
     for (int s = 0; s < l->n_sub; s++) {
         int part = 0;
         for (int i = s * sub; i < (s + 1) * sub; i++) part += codes[(i / 4 * Q8_ROWS + j) * 4 + i % 4] * q[i];
-        dot += l->n_sub == 1 ? part : part * codes[l->scale + (size_t)(s * Q8_ROWS + j)];
+        dot += l->n_sub == 1 ? part : part * codes[l->scale + 2 * (size_t)(s * Q8_ROWS + j)];
         if (l->has_min)
-            mins += code_sum(sum, s, sub) * (l->n_sub == 1 ? 1 : codes[l->min + (size_t)(s * Q8_ROWS + j)]);
+            mins +=
+                code_sum(sum, s, sub) * (l->n_sub == 1 ? 1 : codes[l->min + 2 * (size_t)(s * Q8_ROWS + j)]);
     }
     acc = fmaf(plane_at(record, l->d, j) * da, (float)dot, acc);
     if (!l->has_min) return acc;

@@ -8,6 +8,8 @@
 
 #include "q8_panel.h"
 
+_Static_assert(ACT_SUM_GROUP == 16, "a min term's 32 codes are two stored sums");
+
 #define AVX2 __attribute__((target("avx2,fma")))
 
 /* Four consecutive activation codes in every lane. */
@@ -25,9 +27,9 @@ AVX2 static inline __m256 load_plane(const uint8_t *record, size_t offset) {
     return _mm256_load_ps((const float *)(const void *)(record + offset));
 }
 
-/* Eight int8 sub-scales as int32 lanes. */
-AVX2 static inline __m256i load_scales(const uint8_t *record, size_t offset) {
-    return _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(record + offset)));
+/* Eight sub-scales, each as a pair of int16: the lanes of madd. */
+AVX2 static inline __m256i load_pairs(const uint8_t *record, size_t offset) {
+    return _mm256_cvtepi8_epi16(_mm_load_si128((const __m128i *)(const void *)(record + offset)));
 }
 
 /* sum + the four products of each lane */
@@ -98,37 +100,67 @@ AVX2 static inline void panel_32(const struct q8_layout *l, const uint8_t *recor
     for (int r = 0; r < n_rows; r++) _mm256_storeu_ps(out[r], acc[r]);
 }
 
-/* K types: each sub-block's sum times its integer scale, then one link of the chain per super-block. */
+/* Four vectors of codes: 16 k of every row of the panel. Named fields, because an array would live in memory. */
+struct group {
+    __m256i w0, w1, w2, w3, m0, m1, m2, m3; /* codes and their magnitudes */
+};
+
+AVX2 static inline struct group load_group(const uint8_t *codes) {
+    struct group g;
+    g.w0 = load_codes(codes);
+    g.w1 = load_codes(codes + 32);
+    g.w2 = load_codes(codes + 64);
+    g.w3 = load_codes(codes + 96);
+    g.m0 = _mm256_abs_epi8(g.w0);
+    g.m1 = _mm256_abs_epi8(g.w1);
+    g.m2 = _mm256_abs_epi8(g.w2);
+    g.m3 = _mm256_abs_epi8(g.w3);
+    return g;
+}
+
+/* scale * (the group against 16 codes of one row). K codes are within +-32, so the four pair sums added in 16 bits stay
+ * within 4 * 2*32*127 = 32512. */
+AVX2 static inline __m256i group_dot(struct group g, const int8_t *q, __m256i scale) {
+    __m256i p0 = _mm256_maddubs_epi16(g.m0, _mm256_sign_epi8(broadcast4(q), g.w0));
+    __m256i p1 = _mm256_maddubs_epi16(g.m1, _mm256_sign_epi8(broadcast4(q + 4), g.w1));
+    __m256i p2 = _mm256_maddubs_epi16(g.m2, _mm256_sign_epi8(broadcast4(q + 8), g.w2));
+    __m256i p3 = _mm256_maddubs_epi16(g.m3, _mm256_sign_epi8(broadcast4(q + 12), g.w3));
+    return _mm256_madd_epi16(_mm256_add_epi16(_mm256_add_epi16(p0, p1), _mm256_add_epi16(p2, p3)), scale);
+}
+
+/* min_j times the sum of sub-block j: two sum groups of 16 codes meet a pair of equal mins. */
+AVX2 static inline __m256i min_dot(__m256i min, const int16_t *sum) {
+    int32_t two;
+    memcpy(&two, sum, sizeof two);
+    return _mm256_madd_epi16(min, _mm256_set1_epi32(two));
+}
+
+/* K types: every group of 16 times its sub-block's integer scale, then one link of the chain per super-block.
+ * n_rows and n_sub are constants at each call. */
 AVX2 static inline void panel_256(const struct q8_layout *l, const uint8_t *record, const struct q8_tile *t,
-                                  int n_rows, float out[Q8_TILE][Q8_ROWS]) {
+                                  int n_rows, int n_sub, float out[Q8_TILE][Q8_ROWS]) {
     int64_t k = t->k, n_blocks = k / QK_256, n_sums = k / ACT_SUM_GROUP;
-    int sub = QK_256 / l->n_sub;
     __m256 acc[Q8_TILE];
     for (int r = 0; r < n_rows; r++) acc[r] = _mm256_setzero_ps();
     for (int64_t b = 0; b < n_blocks; b++, record += l->record) {
-        __m256i total[Q8_TILE], part[Q8_TILE], mins[Q8_TILE];
+        const int8_t *q = t->q + b * QK_256;
+        __m256i total[Q8_TILE], mins[Q8_TILE];
         for (int r = 0; r < n_rows; r++) total[r] = mins[r] = _mm256_setzero_si256();
-        for (int s = 0; s < l->n_sub; s++) {
-            const uint8_t *codes = record + (size_t)(s * sub) * Q8_ROWS;
-            const int8_t *q = t->q + b * QK_256 + s * sub;
-            if (n_rows == 1)
-                part[0] = dot_1(codes, q, sub / 4);
-            else
-                dot_4(codes, q, k, sub / 4, part);
-            __m256i scale = load_scales(record, l->scale + (size_t)(s * Q8_ROWS));
+        for (int i = 0; i < QK_256 / 16; i++, q += 16) {
+            struct group g = load_group(record + 128 * i);
+            __m256i scale = load_pairs(record, l->scale + (size_t)(i * n_sub / 16 * 2 * Q8_ROWS));
             for (int r = 0; r < n_rows; r++)
-                total[r] = _mm256_add_epi32(total[r], _mm256_mullo_epi32(part[r], scale));
-            if (!l->has_min) continue;
-            __m256i min = load_scales(record, l->min + (size_t)(s * Q8_ROWS));
-            for (int r = 0; r < n_rows; r++) { /* a min term's sub-block is two sum groups */
-                const int16_t *sum = t->sum + r * n_sums + b * (QK_256 / ACT_SUM_GROUP) + 2 * s;
-                mins[r] =
-                    _mm256_add_epi32(mins[r], _mm256_mullo_epi32(min, _mm256_set1_epi32(sum[0] + sum[1])));
-            }
+                total[r] = _mm256_add_epi32(total[r], group_dot(g, q + r * k, scale));
         }
         __m256 d = load_plane(record, l->d);
         for (int r = 0; r < n_rows; r++) acc[r] = chain(acc[r], d, t->d[r * n_blocks + b], total[r]);
         if (!l->has_min) continue;
+        for (int j = 0; j < n_sub; j++) {
+            __m256i min = load_pairs(record, l->min + (size_t)(j * 2 * Q8_ROWS));
+            const int16_t *sum = t->sum + b * (QK_256 / ACT_SUM_GROUP) + 2 * j;
+            for (int r = 0; r < n_rows; r++)
+                mins[r] = _mm256_add_epi32(mins[r], min_dot(min, sum + r * n_sums));
+        }
         __m256 m = load_plane(record, l->m);
         for (int r = 0; r < n_rows; r++) acc[r] = chain_minus(acc[r], m, t->d[r * n_blocks + b], mins[r]);
     }
@@ -142,7 +174,7 @@ AVX2 void q8_panel_avx2(const struct q8_layout *l, const uint8_t *panel, const s
     else if (l->block == QK_32)
         panel_32(l, panel, t, Q8_TILE, out);
     else if (t->n_rows == 1)
-        panel_256(l, panel, t, 1, out);
+        l->n_sub == 8 ? panel_256(l, panel, t, 1, 8, out) : panel_256(l, panel, t, 1, 16, out);
     else
-        panel_256(l, panel, t, Q8_TILE, out);
+        l->n_sub == 8 ? panel_256(l, panel, t, Q8_TILE, 8, out) : panel_256(l, panel, t, Q8_TILE, 16, out);
 }

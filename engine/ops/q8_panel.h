@@ -15,8 +15,8 @@
  *   0      codes int8 [block/4][Q8_ROWS][4]   four consecutive k of each row next to each other
  *   d      f32 [Q8_ROWS]
  *   m      f32 [Q8_ROWS]                      only where the type has a min term
- *   scale  int8 [n_sub][Q8_ROWS]              K types
- *   min    int8 [n_sub][Q8_ROWS]              K types with a min term */
+ *   scale  int8 [n_sub][Q8_ROWS][2]           K types; each value twice: the SIMD kernel multiplies pairs
+ *   min    int8 [n_sub][Q8_ROWS][2]           K types with a min term; the same */
 struct q8_layout {
     int block, n_sub; /* elements of a block; sub-blocks with a scale of their own (1: none) */
     int has_min;
