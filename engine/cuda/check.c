@@ -1,0 +1,137 @@
+/* check.c - see check.h. Compiled twice: the forkgate-faults build reads FORKGATE_FAULT here. */
+#include "check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CUDA_KERNEL_NAME(id, name) name,
+static const char *const kernel_names[] = {CUDA_KERNEL_LIST(CUDA_KERNEL_NAME)};
+
+const char *cuda_kernel_name(enum kernel_id id) {
+    return kernel_names[id];
+}
+
+#ifdef FORKGATE_FAULTS
+/* fail:launch:<kernel>, fail:attr:<kernel>: every one of that name fails. */
+static int inject_named(const char *what, enum kernel_id id) {
+    const char *fault = getenv("FORKGATE_FAULT");
+    size_t n = strlen(what);
+    return fault != NULL && strncmp(fault, what, n) == 0 && strcmp(fault + n, kernel_names[id]) == 0;
+}
+
+/* fail:alloc:<n>, fail:copy:<n>: the n-th call since the start fails, counted from 1. */
+static int inject_counted(const char *what, long *count) {
+    const char *fault = getenv("FORKGATE_FAULT");
+    size_t n = strlen(what);
+    ++*count;
+    return fault != NULL && strncmp(fault, what, n) == 0 && strtol(fault + n, NULL, 10) == *count;
+}
+static long inject_allocs, inject_copies;
+#define INJECT_NAMED(what, id)   inject_named(what, id)
+#define INJECT_COUNTED(what, at) inject_counted(what, at)
+#else
+#define INJECT_NAMED(what, id)   0
+#define INJECT_COUNTED(what, at) 0
+#endif
+
+enum status cuda_failed(cudaError_t e, const char *expr, const char *file, int line, struct err *err) {
+    const char *base = strrchr(file, '/');
+    enum status s = e == cudaErrorMemoryAllocation ? STATUS_NOMEM : STATUS_DEVICE;
+    (void)cudaGetLastError(); /* a non-sticky error must not be blamed on the next call */
+    return err_set(err, s, "cuda: %s failed: %s (%s:%d)", expr, cudaGetErrorString(e),
+                   base != NULL ? base + 1 : file, line);
+}
+
+/* ---- launches ------------------------------------------------------------------------------------------------ */
+
+static enum status allow_smem(struct cuda_context *c, enum kernel_id id, const void *func, size_t bytes,
+                              struct err *err) {
+    if (bytes > c->smem_optin)
+        return err_set(err, STATUS_DEVICE,
+                       "cuda: kernel %s needs %zu bytes of shared memory, the device allows %zu",
+                       kernel_names[id], bytes, c->smem_optin);
+    if (bytes <= SMEM_DEFAULT) return STATUS_OK;
+    int slot = 0;
+    while (slot < c->n_grants && c->grants[slot].func != func) slot++;
+    if (slot < c->n_grants && c->grants[slot].bytes >= bytes) return STATUS_OK;
+    if (slot == GRANTS_MAX)
+        return err_set(err, STATUS_LIMIT, "cuda: more than %d kernel instances ask for shared memory",
+                       GRANTS_MAX);
+    cudaError_t e = INJECT_NAMED("fail:attr:", id)
+                        ? cudaErrorInvalidValue
+                        : cudaFuncSetAttribute(func, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    if (e != cudaSuccess) {
+        (void)cudaGetLastError();
+        return err_set(err, STATUS_DEVICE, "cuda: kernel %s was refused %zu bytes of shared memory: %s",
+                       kernel_names[id], bytes, cudaGetErrorString(e));
+    }
+    c->grants[slot].func = func;
+    c->grants[slot].bytes = bytes;
+    if (slot == c->n_grants) c->n_grants++;
+    return STATUS_OK;
+}
+
+enum status cuda_launch(struct cuda_context *c, enum kernel_id id, const void *func, dim3 grid, dim3 block,
+                        size_t smem, void **args, struct err *err) {
+    RETURN_IF_ERROR(allow_smem(c, id, func, smem, err));
+    cudaError_t e = INJECT_NAMED("fail:launch:", id)
+                        ? cudaErrorLaunchOutOfResources
+                        : cudaLaunchKernel(func, grid, block, args, smem, c->stream);
+    if (e == cudaSuccess) e = cudaGetLastError();
+    if (e != cudaSuccess) {
+        (void)cudaGetLastError();
+        return err_set(err, STATUS_DEVICE,
+                       "cuda: launch of %s failed: %s (grid %ux%ux%u, block %u, %zu bytes shared)",
+                       kernel_names[id], cudaGetErrorString(e), grid.x, grid.y, grid.z, block.x, smem);
+    }
+    c->calls[id]++;
+    return STATUS_OK;
+}
+
+/* ---- memory -------------------------------------------------------------------------------------------------- */
+
+enum status cuda_reserve(struct cuda_context *c, size_t bytes, void **out, struct err *err) {
+    *out = NULL;
+    if (c->n_owned == c->owned_room) {
+        int room = c->owned_room == 0 ? 64 : 2 * c->owned_room;
+        void **more = realloc(c->owned, (size_t)room * sizeof *more);
+        if (more == NULL) return err_set(err, STATUS_NOMEM, "cuda: out of host memory");
+        c->owned = more;
+        c->owned_room = room;
+    }
+    cudaError_t e = INJECT_COUNTED("fail:alloc:", &inject_allocs) ? cudaErrorMemoryAllocation
+                                                                  : cudaMalloc(out, bytes == 0 ? 256 : bytes);
+    if (e != cudaSuccess) {
+        (void)cudaGetLastError();
+        return err_set(err, STATUS_NOMEM, "cuda: no device memory for %zu bytes: %s", bytes,
+                       cudaGetErrorString(e));
+    }
+    c->owned[c->n_owned++] = *out;
+    return STATUS_OK;
+}
+
+void cuda_release(struct cuda_context *c, void *p) {
+    for (int i = c->n_owned - 1; p != NULL && i >= 0; i--) {
+        if (c->owned[i] != p) continue;
+        c->owned[i] = c->owned[--c->n_owned];
+        (void)cudaFree(p);
+        return;
+    }
+}
+
+void cuda_release_all(struct cuda_context *c) {
+    for (int i = 0; i < c->n_owned; i++) (void)cudaFree(c->owned[i]);
+    free(c->owned);
+    c->owned = NULL;
+    c->n_owned = c->owned_room = 0;
+}
+
+enum status cuda_copy(struct cuda_context *c, void *dst, const void *src, size_t bytes,
+                      enum cudaMemcpyKind kind, struct err *err) {
+    cudaError_t e = INJECT_COUNTED("fail:copy:", &inject_copies)
+                        ? cudaErrorUnknown
+                        : cudaMemcpyAsync(dst, src, bytes, kind, c->stream);
+    if (e == cudaSuccess) return STATUS_OK;
+    (void)cudaGetLastError();
+    return err_set(err, STATUS_DEVICE, "cuda: copy of %zu bytes failed: %s", bytes, cudaGetErrorString(e));
+}

@@ -1,0 +1,30 @@
+/* attention.cu - the launcher of attention: prefill tiles for rows of one sequence, split-KV for one row of each.
+ * Not a tuner: which kernel serves a step follows from the step alone, and both give the same bits.
+ * Source: ours. Exercise: device_parity --op attention */
+#include <math.h>
+#include <type_traits>
+
+#include "../cuda/fa.cuh"
+
+extern "C" enum status attention_cuda(struct backend *self, const struct step *s, int layer, int n_head,
+                                      const float *q, float *o, struct err *err) {
+    struct cuda_context *c = cuda_context_of(self);
+    const kv_view &kv = c->kv;
+    if (kv.head_dim % TC_K != 0 || kv.head_dim > FA_HEAD_DIM_MAX || n_head % kv.n_kv_head != 0)
+        return err_set(err, STATUS_SHAPE,
+                       "attention: head_dim %d (a multiple of %d, at most %d), %d heads on %d", kv.head_dim,
+                       TC_K, FA_HEAD_DIM_MAX, n_head, kv.n_kv_head);
+    int chunk = c->base.config.geometry.fa_chunk, n_chunks = (int)ceil_div(kv.n_ctx, chunk);
+    fa_args a = {kv,       q,   o,         c->pos, c->overflow,           NULL,
+                 NULL,     0,   s->n_rows, n_head, n_head / kv.n_kv_head, chunk,
+                 n_chunks, 0.0f};
+    a.layer_at = (int64_t)layer * kv.n_ctx * kv.n_kv_head * kv.head_dim;
+    a.c = (float)(M_LOG2E / sqrt((double)kv.head_dim));
+    if (s->n_seq != s->n_rows) return attention_prefill_cuda(c, a, err);
+    size_t parts = (size_t)s->n_rows * (size_t)n_head * (size_t)n_chunks;
+    RETURN_IF_ERROR(cuda_scratch(c, &c->fa_ml, parts * 2 * sizeof(float), err));
+    RETURN_IF_ERROR(cuda_scratch(c, &c->fa_o, parts * (size_t)kv.head_dim * sizeof(float), err));
+    a.ml = (float *)c->fa_ml.p;
+    a.part = (float *)c->fa_o.p;
+    return attention_decode_cuda(c, a, err);
+}

@@ -1,0 +1,17 @@
+/* swiglu.cu - kernel of swiglu: SiLU(g) * u with the shared exp.
+ * Not an approximation by MUFU: fm_expf is the twin's own code.
+ * Source: ours. Exercise: device_parity --op swiglu */
+#include "../cuda/check.h"
+#include "../fmath.h"
+
+__global__ void __launch_bounds__(ELEMENT_THREADS)
+    swiglu_kernel(const float *g, const float *u, int64_t n, float *y) {
+    int64_t i = (int64_t)blockIdx.x * ELEMENT_THREADS + threadIdx.x;
+    if (i < n) y[i] = (g[i] * (1.0f / (1.0f + fm_expf(-g[i])))) * u[i];
+}
+
+extern "C" enum status swiglu_cuda(struct backend *self, const float *g, const float *u, int64_t n, float *y,
+                                   struct err *err) {
+    return cuda_start(cuda_context_of(self), KERNEL_SWIGLU, swiglu_kernel, dim3(ceil_div(n, ELEMENT_THREADS)),
+                      dim3(ELEMENT_THREADS), 0, err, g, u, n, y);
+}
