@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/geometry.h"
+#include "engine/ops.h"
 #include "engine/rng.h"
 
 static const char *const family_names[FAMILIES] = {"normal", "outlier",  "near-tie", "subnormal",
@@ -29,7 +29,10 @@ static const struct {
                {"FA_SPLITS", FA_SPLITS_DEFAULT},
                {"FA_HEAD_DIM_MAX", FA_HEAD_DIM_MAX},
                {"BATCH_MAX", BATCH_MAX},
-               {"CHUNK_DEFAULT", CHUNK_DEFAULT}};
+               {"CHUNK_DEFAULT", CHUNK_DEFAULT},
+               {"ROUTE_F16", ROUTE_F16},
+               {"ROUTE_Q8", ROUTE_Q8},
+               {"ROUTE_F32", ROUTE_F32}};
 
 const char *family_name(enum family f) {
     return family_names[f];

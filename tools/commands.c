@@ -2,7 +2,9 @@
 #include "tools/commands.h"
 
 const struct command *const commands[] = {
+    &cmd_run,
     &cmd_generate,
     &cmd_replay,
+    &cmd_diff,
     NULL,
 };

@@ -6,5 +6,7 @@
 
 extern const struct command cmd_generate;
 extern const struct command cmd_replay;
+extern const struct command cmd_run;
+extern const struct command cmd_diff;
 
 #endif

@@ -21,7 +21,7 @@ static double amax_of(const float *x, size_t n) {
 }
 
 static double code_of(float x, double inverse) {
-    return rint((double)(float)((double)x * inverse));
+    return rint((double)(float)((double)x * inverse)) + 0.0; /* an integer code has no -0 */
 }
 
 static void quantise_block(const float *x, size_t n, double amax, double *codes, double *scale) {

@@ -1,0 +1,183 @@
+/* op_arms.c - see op_arms.h. */
+#include "gates/ops/op_arms.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- rows ---------------------------------------------------------------------------------------------------- */
+static void start_row(const struct op_bench *b, const struct op_io *io, const char *arm, const char *metric,
+                      struct evidence *row) {
+    memset(row, 0, sizeof *row);
+    (void)snprintf(row->test_case, sizeof row->test_case, "%s", io->c->text);
+    (void)snprintf(row->arm, sizeof row->arm, "%s", arm);
+    (void)snprintf(row->metric, sizeof row->metric, "%s", metric);
+    (void)snprintf(row->kernels, sizeof row->kernels, "%s", b->kernels);
+    (void)snprintf(row->grade, sizeof row->grade, "measured");
+    row->seed = io->c->seed;
+    (void)snprintf(row->repro, sizeof row->repro, "forkgate run --tier parity --backend %s --only '%s/%s'",
+                   b->ctx->config.backend == BACKEND_CUDA ? "cuda" : "cpu", b->op->gate, io->c->text);
+}
+
+static void judged_row(const struct op_bench *b, const struct op_io *io, const char *arm, const char *metric,
+                       double value, double bound, const char *note) {
+    struct evidence row;
+    start_row(b, io, arm, metric, &row);
+    row.value = value;
+    row.bound = bound;
+    row.verdict = compare_judge(value, bound);
+    (void)snprintf(row.note, sizeof row.note, "%s", note);
+    b->ctx->emit(b->ctx->sink, &row);
+}
+
+void bench_row(struct op_bench *b, const struct op_io *io, const char *arm, const char *metric, double value,
+               double bound, const char *note) {
+    judged_row(b, io, arm, metric, value, bound, note);
+}
+
+void bench_row_bits(struct op_bench *b, const struct op_io *io, const char *arm, const float *want,
+                    const float *got, size_t n) {
+    size_t first;
+    size_t differ = metrics_bits_differ(want, got, n, &first);
+    char note[200] = "", at[64];
+    if (differ > 0) {
+        struct compare_shape flat = {1, {(int64_t)n, 0, 0, 0}};
+        compare_index_text(n == io->n ? &io->shape : &flat, first, at, sizeof at);
+        (void)snprintf(note, sizeof note, "%zu of %zu differ, first %s got %.9g want %.9g", differ, n, at,
+                       (double)got[first], (double)want[first]);
+    }
+    judged_row(b, io, arm, "bits", (double)differ, 0, note);
+}
+
+/* ---- arms ---------------------------------------------------------------------------------------------------- */
+/* Elements that hold the poison of their own run in both runs were never written. */
+static size_t never_written(const float *first, const float *second, size_t n, size_t *at) {
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t a, b;
+        memcpy(&a, first + i, sizeof a);
+        memcpy(&b, second + i, sizeof b);
+        if (a != poison_word(i, 0) || b != poison_word(i, 1)) continue;
+        if (count++ == 0) *at = i;
+    }
+    return count;
+}
+
+static void sentinel_rows(struct op_bench *b, const struct op_io *io, const struct bench_run *one,
+                          const struct bench_run *two, const float *first, const float *second) {
+    char note[160] = "", at[64];
+    const struct bench_run *bad = one->damaged > 0 ? one : two;
+    if (bad->damaged > 0) (void)snprintf(note, sizeof note, "written outside: %s", bad->where);
+    judged_row(b, io, "guards", "bytes", (double)(one->damaged + two->damaged), 0, note);
+    int launched = one->launches > 0 && two->launches > 0;
+    judged_row(b, io, "launched", "missing", launched ? 0 : 1, 0, launched ? "" : "no kernel counted itself");
+    size_t where = 0, missing = never_written(first, second, io->n, &where);
+    note[0] = '\0';
+    if (missing > 0) {
+        compare_index_text(&io->shape, where, at, sizeof at);
+        (void)snprintf(note, sizeof note, "%zu values never written, first at %s", missing, at);
+    }
+    judged_row(b, io, "poison", "unwritten", (double)missing, 0, note);
+    bench_row_bits(b, io, "repeat", first, second, io->n);
+    uint64_t wrong =
+        one->overflows > io->overflows ? one->overflows - io->overflows : io->overflows - one->overflows;
+    (void)snprintf(note, sizeof note, "counted %llu, true %llu", (unsigned long long)one->overflows,
+                   (unsigned long long)io->overflows);
+    judged_row(b, io, "overflows", "count", (double)wrong, 0, note);
+}
+
+static enum status bounds_of(struct op_bench *b, const struct op_io *io, struct compare_bounds *out,
+                             struct err *err) {
+    memset(out, 0, sizeof *out);
+    const char *key = io->budget != NULL ? io->budget : io->c->dtype;
+    RETURN_IF_ERROR(budgets_bound(&b->budgets, b->op->op, key, "max_scaled", &out->pointwise, err));
+    return budgets_bound(&b->budgets, b->op->op, key, "rms_scaled", &out->global, err);
+}
+
+static void rounded_truth(const struct op_io *io, float *out) {
+    for (size_t i = 0; i < io->n; i++) out[i] = (float)io->truth[i];
+}
+
+static enum status oracle_rows(struct op_bench *b, struct op_io *io, const float *got, float *scratch,
+                               struct err *err) {
+    if (io->exact) {
+        rounded_truth(io, scratch);
+        bench_row_bits(b, io, io->c->family == FAMILY_EXACT ? "exact" : "oracle", scratch, got, io->n);
+        return STATUS_OK;
+    }
+    struct compare_bounds bounds;
+    RETURN_IF_ERROR(bounds_of(b, io, &bounds, err));
+    struct compare_result r = compare_values(io->truth, io->scale, &io->shape, got, &io->shape, &bounds);
+    judged_row(b, io, "oracle", "max_scaled", r.errors.max_scaled, bounds.pointwise, r.reason);
+    judged_row(b, io, "oracle", "rms_scaled", r.errors.rms_scaled, bounds.global, "");
+    if (r.got.first_bad != METRICS_NONE) /* a census failure must show even where metrics were not computed */
+        judged_row(b, io, "census", "not_finite", (double)(r.got.n_nan + r.got.n_pos_inf + r.got.n_neg_inf),
+                   0, r.reason);
+    return STATUS_OK;
+}
+
+/* Twin against kernel, bit for bit; where the subject is the twin itself there is nothing to compare. */
+static enum status twin_row(struct op_bench *b, struct op_io *io, const float *got, float *scratch,
+                            struct err *err) {
+    if (b->ctx->config.backend == BACKEND_CPU) return STATUS_OK;
+    struct backend *twin;
+    struct bench_run report;
+    char kernels[sizeof b->kernels];
+    memcpy(kernels, b->kernels, sizeof kernels);
+    RETURN_IF_ERROR(bench_backend(b, io->route, &io->geometry, 1, &twin, err));
+    RETURN_IF_ERROR(bench_run_once(b, io, twin, 0, scratch, &report, err));
+    memcpy(b->kernels, kernels, sizeof kernels);
+    bench_row_bits(b, io, "twin-exact", scratch, got, io->n);
+    return STATUS_OK;
+}
+
+/* The smallest damage each judge must see: one element moved by one f32 step (bits), or by 1.5 bounds (oracle). */
+static enum status negative_row(struct op_bench *b, struct op_io *io, const float *got, float *scratch,
+                                struct err *err) {
+    size_t at = io->n - 1, first;
+    memcpy(scratch, got, io->n * sizeof *got);
+    scratch[at] = isfinite(scratch[at]) ? nextafterf(scratch[at], INFINITY) : 0.0f;
+    int seen = metrics_bits_differ(got, scratch, io->n, &first) == 1 && first == at;
+    double floor = 0;
+    if (!io->exact) {
+        struct compare_bounds bounds;
+        RETURN_IF_ERROR(bounds_of(b, io, &bounds, err));
+        memcpy(scratch, got, io->n * sizeof *got);
+        floor = 1.5 * bounds.pointwise * io->scale[at];
+        double moved = io->truth[at] + floor;
+        scratch[at] = (float)moved;
+        if ((double)scratch[at] < moved) scratch[at] = nextafterf(scratch[at], INFINITY);
+        struct compare_result r =
+            compare_values(io->truth, io->scale, &io->shape, scratch, &io->shape, &bounds);
+        seen = seen && r.verdict == VERDICT_FAIL;
+    }
+    struct evidence row;
+    start_row(b, io, "negative", "missed", &row);
+    row.value = seen ? 0 : 1;
+    row.bound = 0;
+    row.verdict = seen ? VERDICT_PASS : VERDICT_BLIND;
+    (void)snprintf(row.note, sizeof row.note,
+                   io->exact ? "detection floor: 1 ulp in one element"
+                             : "detection floor: 1 ulp in one element (bits), %.3g in one element (oracle)",
+                   floor);
+    b->ctx->emit(b->ctx->sink, &row);
+    return STATUS_OK;
+}
+
+enum status op_arms_case(struct op_bench *b, struct op_io *io, struct err *err) {
+    float *first, *second, *scratch;
+    struct bench_run one, two;
+    struct backend *subject;
+    RETURN_IF_ERROR(bench_floats(b, io->n, &first, err));
+    RETURN_IF_ERROR(bench_floats(b, io->n, &second, err));
+    RETURN_IF_ERROR(bench_floats(b, io->n, &scratch, err));
+    RETURN_IF_ERROR(bench_backend(b, io->route, &io->geometry, 0, &subject, err));
+    RETURN_IF_ERROR(bench_run_once(b, io, subject, 0, first, &one, err));
+    RETURN_IF_ERROR(bench_run_once(b, io, subject, 1, second, &two, err));
+    sentinel_rows(b, io, &one, &two, first, second);
+    RETURN_IF_ERROR(oracle_rows(b, io, first, scratch, err));
+    RETURN_IF_ERROR(twin_row(b, io, first, scratch, err));
+    if (b->op->arms != NULL) RETURN_IF_ERROR(b->op->arms(b, io, first, err));
+    return b->n_cases == 0 ? negative_row(b, io, first, scratch, err) : STATUS_OK;
+}

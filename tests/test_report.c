@@ -1,0 +1,137 @@
+/* test_report.c - evidence rows survive CSV, contradict themselves never, and make JUnit XML that any reader takes. */
+#include <criterion/criterion.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "gates/report.h"
+
+#define N 9
+
+static struct evidence rows[N];
+static char path[64];
+static struct err err;
+
+static void make_rows(void) {
+    static const char *const notes[N] = {
+        "plain",    "quote \" and comma,", "line\nbreak", "=1+1", "\xff byte", "back\\slash", "", "tab\t",
+        "]]> & <x>"};
+    memset(rows, 0, sizeof rows);
+    (void)snprintf(path, sizeof path, "/tmp/forkgate-report-%ld", (long)getpid());
+    for (int i = 0; i < N; i++) {
+        rows[i].tier = i < 5 ? TIER_PARITY : TIER_IDENTITY;
+        rows[i].verdict = VERDICT_PASS;
+        rows[i].value = 0.1 * i;
+        rows[i].bound = 1;
+        rows[i].seed = UINT64_MAX - (uint64_t)i;
+        rows[i].ms = 1.5;
+        strcpy(rows[i].gate, i < 5 ? "op.add" : "model.repeat");
+        strcpy(rows[i].arm, "oracle");
+        strcpy(rows[i].metric, "max_scaled");
+        strcpy(rows[i].test_case, i % 2 == 0 ? "n=1 family=normal" : "n=2");
+        strcpy(rows[i].note, notes[i]);
+    }
+    rows[3].verdict = VERDICT_SKIP;
+    rows[3].value = rows[3].bound = NAN;
+}
+
+TestSuite(report, .init = make_rows);
+
+Test(report, csv_gives_the_same_rows_back_whatever_their_text_holds) {
+    for (int eol = TABLE_CRLF; eol <= TABLE_LF; eol++) {
+        cr_assert_eq(report_write_csv(path, NULL, (enum table_eol)eol, rows, N, &err), STATUS_OK, "%s",
+                     err.message);
+        struct evidence *back;
+        size_t n;
+        cr_assert_eq(report_read_csv(path, &back, &n, &err), STATUS_OK, "%s", err.message);
+        cr_assert_eq(n, N);
+        for (size_t i = 0; i < N; i++) {
+            cr_assert(strcmp(back[i].note, rows[i].note) == 0, "note of row %zu", i);
+            cr_assert_eq(back[i].seed, rows[i].seed);
+            cr_assert_eq(back[i].verdict, rows[i].verdict);
+            cr_assert(memcmp(&back[i].value, &rows[i].value, sizeof(double)) == 0 || isnan(rows[i].value),
+                      "row %zu", i);
+        }
+        free(back);
+    }
+    remove(path);
+}
+
+Test(report, a_row_whose_numbers_contradict_its_verdict_is_refused) {
+    rows[2].value = 2; /* above its bound, yet PASS */
+    cr_assert_eq(report_write_csv(path, NULL, TABLE_LF, rows, N, &err), STATUS_OK);
+    struct evidence *back;
+    size_t n;
+    cr_assert_eq(report_read_csv(path, &back, &n, &err), STATUS_FORMAT);
+    cr_assert(strstr(err.message, "record 3") != NULL && strstr(err.message, "contradicted") != NULL, "%s",
+              err.message);
+    make_rows();
+    rows[4].verdict = VERDICT_FAIL; /* within its bound, yet FAIL */
+    cr_assert_eq(report_write_csv(path, NULL, TABLE_LF, rows, N, &err), STATUS_OK);
+    cr_assert_eq(report_read_csv(path, &back, &n, &err), STATUS_FORMAT);
+    make_rows();
+    rows[4].value = NAN; /* NaN is not a pass */
+    cr_assert_eq(report_write_csv(path, NULL, TABLE_LF, rows, N, &err), STATUS_OK);
+    cr_assert_eq(report_read_csv(path, &back, &n, &err), STATUS_FORMAT);
+    remove(path);
+}
+
+static void edit_and_read(const char *from, const char *to, const char *expect) {
+    cr_assert_eq(report_write_csv(path, NULL, TABLE_LF, rows, N, &err), STATUS_OK);
+    FILE *f = fopen(path, "r");
+    static char text[65536];
+    size_t n = fread(text, 1, sizeof text - 1, f);
+    fclose(f);
+    text[n] = '\0';
+    char *at = strstr(text, from);
+    cr_assert(at != NULL, "no %s in the file", from);
+    f = fopen(path, "w");
+    fprintf(f, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+    fclose(f);
+    struct evidence *back;
+    cr_assert_eq(report_read_csv(path, &back, &n, &err), STATUS_FORMAT, "accepted %s", to);
+    cr_assert(strstr(err.message, expect) != NULL, "%s", err.message);
+    remove(path);
+}
+
+Test(report, foreign_or_damaged_reports_are_refused_by_name) {
+    edit_and_read("\n1,parity", "\n2,parity", "schema_version");
+    edit_and_read("parity", "paritx", "tier");
+    edit_and_read("PASS", "PASSED", "verdict");
+    edit_and_read(",bound,", ",bund,", "bound");
+}
+
+static void read_all(const char *file, char *out, size_t room) {
+    FILE *f = fopen(file, "r");
+    cr_assert(f != NULL, "cannot read back");
+    out[fread(out, 1, room - 1, f)] = '\0';
+    fclose(f);
+}
+
+Test(report, junit_names_are_unique_and_text_is_escaped) {
+    static char text[65536];
+    rows[8].verdict = VERDICT_FAIL;
+    rows[8].value = 3;
+    rows[7].verdict = VERDICT_ERROR;
+    cr_assert_eq(report_write_junit(path, rows, N, &err), STATUS_OK, "%s", err.message);
+    read_all(path, text, sizeof text);
+    cr_assert(
+        strstr(text, "classname=\"forkgate.parity.op.add\" name=\"n=1 family=normal oracle max_scaled\"") !=
+            NULL,
+        "first name");
+    cr_assert(strstr(text, "name=\"n=1 family=normal oracle max_scaled #2\"") != NULL, "second of the same");
+    cr_assert(strstr(text, "tests=\"5\" failures=\"0\" errors=\"0\" skipped=\"1\"") != NULL, "first suite");
+    cr_assert(strstr(text, "tests=\"4\" failures=\"1\" errors=\"1\" skipped=\"0\"") != NULL, "second suite");
+    cr_assert(strstr(text, "]]&gt; &amp; &lt;x&gt;") != NULL, "escaped");
+    remove(path);
+}
+
+Test(report, xml_holds_no_forbidden_byte) {
+    char out[64];
+    (void)report_xml_escape("a\x01\xff\xc3\xa4\xed\xa0\x80z", out, sizeof out);
+    cr_assert_str_eq(out, "a\\x01\\xff\xc3\xa4\\xed\\xa0\\x80z");
+    cr_assert_eq(report_xml_escape("<&>", out, 4), 13, "the size needed is reported");
+}

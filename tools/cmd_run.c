@@ -1,0 +1,191 @@
+/* cmd_run.c - `forkgate run`: the tiers that judge a change, as one command with one exit code. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "gates/report.h"
+#include "gates/runner.h"
+#include "tools/commands.h"
+#include "tools/run_print.h"
+
+struct run_args {
+    struct cli_engine engine;
+    int tiers[RUNNER_TIERS];
+    int full, keep_going, verbose, list, jobs;
+    const char *only, *csv, *junit;
+};
+
+enum { OPT_TIER = 0x300, OPT_BATTERY, OPT_CSV, OPT_JUNIT, OPT_KEEP_GOING, OPT_ONLY, OPT_JOBS, OPT_LIST };
+
+static const struct argp_option options[] = {
+    {"tier", OPT_TIER, "LIST", 0, "parity,suite,identity (default: all three)", 1},
+    {"battery", OPT_BATTERY, "quick|full", 0, "how many cases and prompts (default quick)", 1},
+    {"only", OPT_ONLY, "GATE[/CASE]", 0, "one gate, or its cases whose text contains CASE", 1},
+    {"keep-going", OPT_KEEP_GOING, NULL, 0, "run later tiers after a red one", 1},
+    {"csv", OPT_CSV, "FILE", 0, "write every check as a CSV row", 1},
+    {"junit", OPT_JUNIT, "FILE", 0, "write JUnit XML", 1},
+    {"jobs", OPT_JOBS, "N", 0, "gates at a time, 1 to 16 (default: online cores on cpu, 1 on cuda)", 1},
+    {"list", OPT_LIST, NULL, 0, "list the gates and their claims, run nothing", 1},
+    {"verbose", 'v', NULL, 0, "show every check", 1},
+    {NULL, 0, NULL, 0, NULL, 0}};
+
+static void parse_tiers(struct argp_state *state, const char *list, int tiers[RUNNER_TIERS]) {
+    memset(tiers, 0, sizeof(int) * RUNNER_TIERS);
+    for (const char *p = list; *p != '\0';) {
+        char name[16];
+        size_t n = strcspn(p, ",");
+        (void)snprintf(name, sizeof name, "%.*s", (int)(n < 15 ? n : 15), p);
+        int tier = tier_from_name(name);
+        if (tier < 0 || tier > TIER_IDENTITY)
+            argp_error(state, "--tier %s: want parity, suite or identity", name);
+        tiers[tier] = 1;
+        p += n;
+        if (*p == ',') p++;
+    }
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    struct run_args *a = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->engine;
+        return 0;
+    case OPT_TIER:
+        parse_tiers(state, arg, a->tiers);
+        return 0;
+    case OPT_BATTERY:
+        a->full = strcmp(arg, "full") == 0;
+        if (!a->full && strcmp(arg, "quick") != 0) argp_error(state, "--battery %s: want quick or full", arg);
+        return 0;
+    case OPT_ONLY:
+        a->only = arg;
+        return 0;
+    case OPT_KEEP_GOING:
+        a->keep_going = 1;
+        return 0;
+    case OPT_CSV:
+        a->csv = arg;
+        return 0;
+    case OPT_JUNIT:
+        a->junit = arg;
+        return 0;
+    case OPT_JOBS:
+        a->jobs = cli_number(state, "--jobs", arg, 1, 16);
+        return 0;
+    case OPT_LIST:
+        a->list = 1;
+        return 0;
+    case 'v':
+        a->verbose = 1;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "unexpected argument '%s'", arg);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_child children[] = {{&cli_engine_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+static const struct argp argp = {
+    options,
+    parse,
+    "",
+    "Runs the gate tiers on the candidate: parity (are the numbers right?), suite (did anything else "
+    "break?), identity "
+    "(is the path on the rails?). Engine options are the candidate's; goldens are those of the default "
+    "geometry.\v"
+    "Examples:\n"
+    "  forkgate run                                    before every merge\n"
+    "  forkgate run --tier parity --only op.attention  one op\n"
+    "  forkgate run --geometry fa_tkv=16 --keep-going  a tile experiment: identity turns red\n"
+    "  forkgate run --battery full --csv run.csv --junit run.xml\n"
+    "Exit: 0 may land; 1 a gate failed or is blind; 2 a gate could not judge, nothing was run, bad usage.\n",
+    children,
+    NULL,
+    NULL};
+
+/* All rows of a run in one array, for the writers. */
+static enum status gather(const struct run_result *r, struct evidence **rows, size_t *n, struct err *err) {
+    *n = 0;
+    for (size_t i = 0; i < r->n; i++) *n += r->gates[i].n_rows;
+    *rows = calloc(*n + 1, sizeof **rows);
+    if (*rows == NULL) return err_set(err, STATUS_NOMEM, "%zu rows", *n);
+    size_t at = 0;
+    for (size_t i = 0; i < r->n; i++) {
+        if (r->gates[i].n_rows > 0) memcpy(*rows + at, r->gates[i].rows, r->gates[i].n_rows * sizeof **rows);
+        at += r->gates[i].n_rows;
+    }
+    return STATUS_OK;
+}
+
+static enum status write_reports(const struct run_args *a, const struct run_result *r, struct err *err) {
+    if (a->csv == NULL && a->junit == NULL) return STATUS_OK;
+    struct evidence *rows = NULL;
+    size_t n = 0;
+    enum status s = gather(r, &rows, &n, err);
+    if (s == STATUS_OK && a->csv != NULL) s = report_write_csv(a->csv, NULL, TABLE_CRLF, rows, n, err);
+    if (s == STATUS_OK && a->junit != NULL) s = report_write_junit(a->junit, rows, n, err);
+    free(rows);
+    return s;
+}
+
+static void count_tiers(struct run_print *p, const struct runner_options *o) {
+    for (size_t i = 0; o->registry[i] != NULL; i++)
+        if (o->tiers[o->registry[i]->tier] && runner_selects_gate(o->context.only, o->registry[i]->id))
+            p->total[o->registry[i]->tier]++;
+}
+
+static int default_jobs(const struct run_args *a) {
+    if (a->jobs > 0) return a->jobs;
+    int cores = a->engine.config.compute.n_threads;
+    return a->engine.config.backend == BACKEND_CUDA ? 1 : cores > 4 ? 4 : cores;
+}
+
+static int judge(const struct run_args *a, struct run_print *print, struct runner_options *o) {
+    struct run_result result;
+    struct err err = {""};
+    run_print_header(&o->context);
+    count_tiers(print, o);
+    enum status s = runner_run(o, &result, &err);
+    if (s == STATUS_OK) s = write_reports(a, &result, &err);
+    int code = s == STATUS_OK ? verdict_exit_code(result.counts) : cli_fail("run", &err);
+    if (s == STATUS_OK && result.n == 0) fprintf(stderr, "forkgate: run: no gate is selected\n");
+    if (s == STATUS_OK) run_print_end(print, &result);
+    runner_free(&result);
+    return code;
+}
+
+static int run(int argc, char **argv) {
+    struct run_args a;
+    memset(&a, 0, sizeof a);
+    a.tiers[TIER_PARITY] = a.tiers[TIER_SUITE] = a.tiers[TIER_IDENTITY] = 1;
+    cli_engine_default(&a.engine);
+    cli_parse(&argp, argc, argv, &a);
+    if (a.list) {
+        run_print_list(gate_registry);
+        return 0;
+    }
+    struct run_print print = {cli_use_colour(STDOUT_FILENO), a.verbose, -1, {0}};
+    struct runner_options o;
+    memset(&o, 0, sizeof o);
+    o.context.model_path = a.engine.model;
+    o.context.config = a.engine.config;
+    o.context.source_dir = cli_source_dir();
+    o.context.self = cli_self();
+    o.context.full_battery = a.full;
+    o.context.only = a.only;
+    o.registry = gate_registry;
+    memcpy(o.tiers, a.tiers, sizeof o.tiers);
+    o.keep_going = a.keep_going;
+    o.jobs = default_jobs(&a);
+    o.timeout_scale = a.full ? 20 : 1;
+    o.on_result = run_print_result;
+    o.on_start = run_print_start;
+    o.sink = &print;
+    return judge(&a, &print, &o);
+}
+
+const struct command cmd_run = {"run", "run the gate tiers on a candidate: may this change land?", &argp,
+                                run};

@@ -1,0 +1,184 @@
+/* run_print.c - see run_print.h. */
+#include "tools/run_print.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "build_info.h"
+#include "gates/report.h"
+#include "tools/cli.h"
+
+#define RULE       "----------------------------------------------------------------------------"
+#define ROWS_SHOWN 3 /* failing rows shown for each gate */
+
+static const char *word_of(enum verdict v) {
+    return v == VERDICT_PASS ? "ok" : v == VERDICT_SKIP ? "skip" : verdict_name(v);
+}
+
+static const char *paint(const struct run_print *p, enum verdict v) {
+    if (!p->colour) return "";
+    if (v == VERDICT_PASS) return "\033[32m";
+    return v == VERDICT_SKIP ? "\033[33m" : "\033[31m";
+}
+
+static const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
+void run_print_header(const struct gate_context *ctx) {
+    char geometry[96];
+    geometry_format(&ctx->config.compute.geometry, geometry, sizeof geometry);
+    printf("forkgate 0.1.0 | engine %s%s | %s %s | %s\n", FORKGATE_COMMIT,
+           FORKGATE_DIRTY[0] == '1' ? " (modified)" : "",
+           ctx->config.backend == BACKEND_CUDA ? "cuda" : "cpu", arch_name(ctx->config.compute.arch),
+           base_name(ctx->model_path));
+    printf("candidate: %s | battery %s\n", geometry, ctx->full_battery ? "full" : "quick");
+}
+
+void run_print_list(const struct gate *const *registry) {
+    for (size_t i = 0; registry[i] != NULL; i++)
+        printf("%-10s %-24s %s\n", tier_name(registry[i]->tier), registry[i]->id, registry[i]->claim);
+}
+
+/* ---- one gate ------------------------------------------------------------------------------------------------ */
+/* The row that came closest to its bound; NULL when no row had one. */
+static const struct evidence *closest(const struct gate_result *r) {
+    const struct evidence *best = NULL;
+    for (size_t i = 0; i < r->n_rows; i++) {
+        double h = report_headroom(&r->rows[i]);
+        if (!(r->rows[i].bound > 0) || isnan(h)) continue;
+        if (best == NULL || h > report_headroom(best)) best = &r->rows[i];
+    }
+    return best;
+}
+
+static size_t count_rows(const struct gate_result *r, enum verdict v) {
+    size_t n = 0;
+    for (size_t i = 0; i < r->n_rows; i++) n += r->rows[i].verdict == v;
+    return n;
+}
+
+/* The first row of the gate's own verdict. */
+static const struct evidence *telling(const struct gate_result *r) {
+    for (size_t i = 0; i < r->n_rows; i++)
+        if (r->rows[i].verdict == r->verdict) return &r->rows[i];
+    return NULL;
+}
+
+static void summary(const struct gate_result *r, char *out, size_t room) {
+    const struct evidence *row = r->verdict == VERDICT_PASS ? closest(r) : telling(r);
+    size_t bad = r->n_rows - count_rows(r, VERDICT_PASS) - count_rows(r, VERDICT_SKIP);
+    if (r->verdict == VERDICT_PASS && row != NULL)
+        (void)snprintf(out, room, "%zu checks, closest %.2f of its bound (%s)", r->n_rows,
+                       report_headroom(row), row->arm);
+    else if (r->verdict == VERDICT_PASS)
+        (void)snprintf(out, room, "%zu checks, all exact", r->n_rows);
+    else if (r->verdict == VERDICT_FAIL)
+        (void)snprintf(out, room, "%zu of %zu checks, first: %s", bad, r->n_rows,
+                       row == NULL ? "" : row->arm);
+    else
+        (void)snprintf(out, room, "%s", row == NULL ? "" : row->note);
+}
+
+static void print_rows(const struct gate_result *r) {
+    for (size_t i = 0; i < r->n_rows; i++) {
+        const struct evidence *e = &r->rows[i];
+        printf("        %-5s %-12s %-10s %.6g <= %.6g  %s  %s\n", word_of(e->verdict), e->arm, e->metric,
+               e->value, e->bound, e->test_case, e->note);
+    }
+}
+
+void run_print_result(void *sink, const struct gate_result *r) {
+    struct run_print *p = sink;
+    char text[400];
+    cli_progress_end();
+    if ((int)r->gate->tier != p->tier) {
+        p->tier = (int)r->gate->tier;
+        printf("tier %d  %-12s %54d gates\n", p->tier + 1, tier_name(r->gate->tier), p->total[p->tier]);
+    }
+    summary(r, text, sizeof text);
+    printf("  %s%-5s%s %-22s %-54s %7.0f ms\n", paint(p, r->verdict), word_of(r->verdict),
+           p->colour ? "\033[0m" : "", r->gate->id, text, r->ms);
+    if (p->verbose) print_rows(r);
+    fflush(stdout);
+}
+
+void run_print_start(void *sink, const struct gate *g, size_t done, size_t total) {
+    (void)sink;
+    cli_progress(g->id, done, total);
+}
+
+/* ---- the end ------------------------------------------------------------------------------------------------- */
+static void print_failing_row(const struct evidence *e) {
+    if (e->test_case[0] != '\0') printf("  where   %s\n", e->test_case);
+    printf("  arm     %s", e->arm);
+    if (!isnan(e->bound)) printf(", %s: %.6g > %.6g", e->metric, e->value, e->bound);
+    printf("\n");
+    if (e->ref[0] != '\0') printf("  want    %s\n  got     %s\n", e->ref, e->got);
+    if (e->note[0] != '\0') printf("  what    %s\n", e->note);
+    if (e->repro[0] != '\0') printf("  rerun   %s\n", e->repro);
+}
+
+/* Arms that failed, each once: the shape of the failure. */
+static void print_pattern(const struct gate_result *r) {
+    printf("  pattern");
+    for (size_t i = 0; i < r->n_rows; i++) {
+        size_t same = 0, earlier = 0;
+        if (r->rows[i].verdict != r->verdict) continue;
+        for (size_t k = 0; k < r->n_rows; k++) {
+            int equal = r->rows[k].verdict == r->verdict && strcmp(r->rows[k].arm, r->rows[i].arm) == 0;
+            same += (size_t)equal;
+            earlier += (size_t)(equal && k < i);
+        }
+        if (earlier == 0) printf(" %s x%zu", r->rows[i].arm, same);
+    }
+    printf(" of %zu checks\n", r->n_rows);
+}
+
+static void print_failure(const struct gate_result *r) {
+    size_t shown = 0;
+    printf("%s %s\n  claim   %s\n", verdict_name(r->verdict), r->gate->id, r->gate->claim);
+    for (size_t i = 0; i < r->n_rows && shown < ROWS_SHOWN; i++) {
+        if (r->rows[i].verdict != r->verdict) continue;
+        print_failing_row(&r->rows[i]);
+        shown++;
+    }
+    print_pattern(r);
+}
+
+static int is_red(enum verdict v) {
+    return v != VERDICT_PASS && v != VERDICT_SKIP;
+}
+
+static void print_totals(const struct run_result *r) {
+    size_t rows = 0, slowest = 0;
+    for (size_t i = 0; i < r->n; i++) {
+        rows += r->gates[i].n_rows;
+        if (r->gates[i].ms > r->gates[slowest].ms) slowest = i;
+    }
+    printf("%zu gates, %zu checks in %.1f s", r->n, rows, r->ms * 1e-3);
+    if (r->n > 0) printf("   slowest %s %.1f s", r->gates[slowest].gate->id, r->gates[slowest].ms * 1e-3);
+    printf("\n");
+    for (int v = VERDICT_ERROR; v < VERDICTS; v++)
+        if (r->counts[v] > 0)
+            printf("%llu of the failed: %s\n", (unsigned long long)r->counts[v],
+                   verdict_name((enum verdict)v));
+}
+
+void run_print_end(const struct run_print *p, const struct run_result *r) {
+    (void)p;
+    int red = 0;
+    cli_progress_end();
+    for (size_t i = 0; i < r->n; i++) {
+        if (!is_red(r->gates[i].verdict)) continue;
+        if (red++ == 0) printf("-- failures %.64s\n", RULE);
+        print_failure(&r->gates[i]);
+    }
+    print_totals(r);
+    unsigned long long passed = r->counts[VERDICT_PASS], skipped = r->counts[VERDICT_SKIP];
+    printf("forkgate: %llu passed, %llu failed, %llu skipped\n", passed,
+           (unsigned long long)r->n - passed - skipped, skipped);
+}

@@ -1,0 +1,27 @@
+/* run_print.h - what `forkgate run` shows: header, one line per gate, failures grouped last, one closing line.
+ * Not a verdict and not a file format (report.h).
+ * Idea: the last screen is enough: every failure says where, how much, so what and the command that repeats it.
+ * Source: ours. Exercise: forkgate run */
+#ifndef FORKGATE_RUN_PRINT_H
+#define FORKGATE_RUN_PRINT_H
+
+#include "gates/runner.h"
+
+struct run_print {
+    int colour;              /* of stdout */
+    int verbose;             /* every row */
+    int tier;                /* printed last; -1 before the first */
+    int total[RUNNER_TIERS]; /* gates selected, by tier */
+};
+
+void run_print_header(const struct gate_context *ctx);
+void run_print_list(const struct gate *const *registry);
+
+/* runner_options.on_result and on_start; sink is a struct run_print. */
+void run_print_result(void *sink, const struct gate_result *r);
+void run_print_start(void *sink, const struct gate *g, size_t done, size_t total);
+
+/* Failures, totals, and the last line alone. */
+void run_print_end(const struct run_print *p, const struct run_result *r);
+
+#endif
