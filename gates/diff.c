@@ -11,6 +11,7 @@
 
 #include "gates/diff_parts.h"
 #include "gates/dump_format.h"
+#include "gates/table.h"
 
 /* Keys that must match; all other provenance that differs is reported, not required. */
 static const struct {
@@ -36,6 +37,16 @@ static int same_value(const char *x, const char *y) {
     return vx <= vy && vx >= vy;
 }
 
+static void refuse_key(const char *key, const char *x, const char *y, struct diff_result *r) {
+    char vx[100] = "does not say",
+         vy[100] = "does not say"; /* values are foreign bytes: escaped before they are shown */
+    if (x != NULL) (void)table_escape(x, strlen(x), 0, 0, vx, sizeof vx);
+    if (y != NULL) (void)table_escape(y, strlen(y), 0, 0, vy, sizeof vy);
+    r->verdict = DIFF_NOT_COMPARABLE;
+    (void)snprintf(r->reason, sizeof r->reason, "%s differs: A %s%s, B %s%s", key, x == NULL ? "" : "= ", vx,
+                   y == NULL ? "" : "= ", vy);
+}
+
 static int comparable(const dump *a, const dump *b, struct diff_result *r) {
     for (size_t i = 0; i < sizeof required / sizeof required[0]; i++) {
         const char *x = provenance_get(dump_provenance(a), required[i].key);
@@ -45,10 +56,7 @@ static int comparable(const dump *a, const dump *b, struct diff_result *r) {
         if (y == NULL && required[i].absent != NULL) y = required[i].absent;
         if ((x == NULL || y == NULL) && !required[i].must_be_on_both) continue;
         if (x != NULL && y != NULL && same_value(x, y)) continue;
-        r->verdict = DIFF_NOT_COMPARABLE;
-        (void)snprintf(r->reason, sizeof r->reason, "%s differs: A %s%.100s, B %s%.100s", required[i].key,
-                       x == NULL ? "does not say" : "= ", x == NULL ? "" : x,
-                       y == NULL ? "does not say" : "= ", y == NULL ? "" : y);
+        refuse_key(required[i].key, x, y, r);
         return 0;
     }
     return 1;
@@ -97,7 +105,7 @@ static void judge_identical(struct diff_result *r) {
                    r->ignored_tail > 0 ? "; records after the common end token were not compared" : "");
 }
 
-static void judge(const dump *a, const dump *b, struct diff_walk *w, struct diff_result *r) {
+static void decide(const dump *a, const dump *b, struct diff_walk *w, struct diff_result *r) {
     diff_walk_end(w, r);
     if (!comparable(a, b, r) || !valid(a, "A", r) || !valid(b, "B", r)) return;
     if (r->count_a == 0 && r->count_b == 0) {
@@ -112,6 +120,13 @@ static void judge(const dump *a, const dump *b, struct diff_walk *w, struct diff
         judge_length(a, b, r);
     else
         judge_identical(r);
+}
+
+/* A reason may quote provenance, which is foreign text: it goes to terminals as printable ASCII only. */
+static void judge(const dump *a, const dump *b, struct diff_walk *w, struct diff_result *r) {
+    decide(a, b, w, r);
+    for (char *c = r->reason; *c != '\0'; c++)
+        if ((unsigned char)*c < 0x20 || (unsigned char)*c >= 0x7f) *c = '?';
 }
 
 static void begin(const struct diff_control *control, struct diff_result *out) {

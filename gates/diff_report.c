@@ -1,0 +1,326 @@
+/* diff_report.c - see diff_report.h: the text report. */
+#include "gates/diff_report.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "gates/diff_parts.h"
+
+#define CONTEXT_BYTES 60 /* text shown before the fork, and after it on each side */
+#define CELL          512
+
+enum colour { PLAIN, BOLD, RED, GREEN, CYAN };
+
+static const char *ink(const struct diff_view *v, enum colour c) {
+    static const char *const codes[] = {"\033[0m", "\033[1m", "\033[31m", "\033[32m", "\033[36m"};
+    return v->colour ? codes[c] : "";
+}
+
+/* ---- bytes as text ---------------------------------------------------------------------------------------------- */
+
+static int is_continuation(uint8_t c) {
+    return (c & 0xc0) == 0x80;
+}
+
+/* Bytes at the end of text[0..n) that begin a character and do not finish it: 0 to 3. */
+static size_t unfinished(const uint8_t *text, size_t n) {
+    for (size_t back = 1; back <= 3 && back <= n; back++) {
+        uint8_t c = text[n - back];
+        if (is_continuation(c)) continue;
+        size_t length = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc2 ? 2 : 1;
+        return length > back ? back : 0;
+    }
+    return 0;
+}
+
+static const char *escaped(const void *bytes, size_t n, const struct diff_view *v, char out[CELL]) {
+    (void)table_escape(bytes, n, v->utf8, 0, out, CELL);
+    return out;
+}
+
+/* All token bytes of a dump: they lie behind each other. */
+static const uint8_t *whole_text(const dump *d, uint64_t *n) {
+    uint64_t count = dump_count(d);
+    uint32_t first = 0;
+    *n = 0;
+    if (count == 0) return NULL;
+    const struct dump_record *last = dump_record_at(d, count - 1);
+    *n = last->text_offset + last->text_bytes;
+    return dump_text(d, 0, &first);
+}
+
+/* ---- header ------------------------------------------------------------------------------------------------------ */
+
+static const char *value_or(const dump *d, const char *key, const char *otherwise) {
+    const char *value = provenance_get(dump_provenance(d), key);
+    return value == NULL ? otherwise : value;
+}
+
+static void print_side(FILE *out, const char *mark, enum colour c, const dump *d, const struct diff_view *v) {
+    static const char *const keys[] = {"tool",  "commit", "backend",  "device",
+                                       "route", "arch",   "geometry", "kv"};
+    char name[CELL], value[CELL];
+    fprintf(out, "%s%s %s", ink(v, c), mark, escaped(dump_name(d), strlen(dump_name(d)), v, name));
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        const char *raw = value_or(d, keys[i], "");
+        if (*raw != '\0') fprintf(out, "  %s", escaped(raw, strlen(raw), v, value));
+        if (strcmp(keys[i], "commit") == 0 && strcmp(value_or(d, "dirty", "0"), "1") == 0)
+            fprintf(out, " (modified)");
+    }
+    fprintf(out, "  %" PRIu64 " tokens%s\n", dump_count(d), ink(v, PLAIN));
+}
+
+static void print_difference(FILE *out, const char *key, const char *x, const char *y,
+                             const struct diff_view *v) {
+    char vx[CELL], vy[CELL];
+    int room = (v->width - 24) / 2;
+    if (room < 24) room = 24;
+    const char *tx = x == NULL ? "(absent)" : escaped(x, strlen(x), v, vx);
+    const char *ty = y == NULL ? "(absent)" : escaped(y, strlen(y), v, vy);
+    fprintf(out, "  %-14s %s%.*s%s%s | %s%.*s%s%s%s\n", key, ink(v, RED), room, tx,
+            strlen(tx) > (size_t)room ? ".." : "", ink(v, PLAIN), ink(v, GREEN), room, ty,
+            strlen(ty) > (size_t)room ? ".." : "", ink(v, PLAIN),
+            diff_key_required(key) ? "  (must match)" : "");
+}
+
+static void print_provenance(FILE *out, const dump *a, const dump *b, const struct diff_view *v) {
+    const struct provenance *p = dump_provenance(a), *q = dump_provenance(b);
+    int differ = 0;
+    for (int pass = 0; pass < 2; pass++) { /* count first, so that "nothing differs" can be said */
+        if (pass == 1)
+            fprintf(out, differ == 0 ? "provenance: nothing differs\n" : "provenance that differs (A | B)\n");
+        for (int i = 0; i < p->n; i++) {
+            const char *other = provenance_get(q, p->items[i].key);
+            if (other != NULL && strcmp(other, p->items[i].value) == 0) continue;
+            differ++;
+            if (pass == 1) print_difference(out, p->items[i].key, p->items[i].value, other, v);
+        }
+        for (int i = 0; i < q->n; i++) {
+            if (provenance_get(p, q->items[i].key) != NULL) continue;
+            differ++;
+            if (pass == 1) print_difference(out, q->items[i].key, NULL, q->items[i].value, v);
+        }
+    }
+}
+
+/* A value of the provenance is foreign text: never printed raw. */
+static void print_value(FILE *out, const char *before, const dump *d, const char *key,
+                        const struct diff_view *v) {
+    char shown[CELL];
+    const char *value = value_or(d, key, "unknown");
+    fprintf(out, "%s%s", before, escaped(value, strlen(value), v, shown));
+}
+
+static void print_header(FILE *out, const dump *a, const dump *b, const struct diff_view *v) {
+    print_side(out, "--- A", RED, a, v);
+    print_side(out, "+++ B", GREEN, b, v);
+    print_value(out, "model ", a, "model", v);
+    print_value(out, "  prompt ", a, "prompt", v);
+    print_value(out, "  sampler ", a, "sampler", v);
+    print_value(out, "  repeat_penalty ", a, "repeat_penalty", v);
+    fprintf(out, "\n");
+    print_provenance(out, a, b, v);
+}
+
+/* ---- the fork ----------------------------------------------------------------------------------------------------- */
+
+static void print_number(FILE *out, const char *name, double x) {
+    if (isfinite(x))
+        fprintf(out, "  %s %.9g", name, x);
+    else
+        fprintf(out, "  %s %s", name, isnan(x) ? "unknown" : "undefined");
+}
+
+/* Where the shared text ends: its last characters, and the bytes of a character that the fork cuts in two. */
+struct place {
+    const uint8_t *text;
+    uint64_t start, end; /* context shown: [start, end) */
+    size_t pending;      /* unfinished bytes before the fork */
+};
+
+static struct place find_place(const dump *a, const struct diff_result *r) {
+    struct place p = {NULL, 0, 0, 0};
+    uint64_t n = 0;
+    p.text = whole_text(a, &n);
+    uint64_t at = r->text_offset < n ? r->text_offset : n;
+    uint64_t before = at < 8 ? at : 8;
+    p.pending = p.text == NULL ? 0 : unfinished(p.text + at - before, (size_t)before);
+    p.end = at - p.pending;
+    p.start = p.end > CONTEXT_BYTES ? p.end - CONTEXT_BYTES : 0;
+    while (p.text != NULL && p.start < p.end && is_continuation(p.text[p.start])) p.start++;
+    return p;
+}
+
+static void print_choice(FILE *out, const char *mark, const dump *d, uint64_t at, const struct place *place,
+                         double gap, double ulps, const struct diff_view *v) {
+    const struct dump_record *r = dump_record_at(d, at);
+    uint32_t n = 0;
+    const uint8_t *text = dump_text(d, at, &n);
+    uint8_t joined[68];
+    size_t length = n < 64 ? n : 64;
+    if (place->pending > 0) memcpy(joined, place->text + place->end, place->pending);
+    memcpy(joined + place->pending, text, length);
+    char shown[CELL];
+    int is_a = *mark == 'A';
+    fprintf(out, "  %s        %s%s%s%s%s", mark, ink(v, is_a ? RED : GREEN), is_a ? "[-" : "{+",
+            escaped(joined, length + place->pending, v, shown), is_a ? "-]" : "+}", ink(v, PLAIN));
+    if (r->flags & DUMP_NO_ID)
+        fprintf(out, "  id unknown");
+    else
+        fprintf(out, "  id %" PRId32, r->token);
+    if (r->flags & DUMP_END) fprintf(out, " (ends the stream)");
+    float logit = 0.0f;
+    if (diff_logit_of(d, at, r->token, &logit)) print_number(out, "logit", (double)logit);
+    print_number(out, "gap", gap);
+    if (ulps >= 0.0) fprintf(out, " (%.6g ULP of %s)", ulps, value_or(d, "logits", "?"));
+    fprintf(out, "\n");
+}
+
+static void print_top2(FILE *out, const char *mark, const dump *d, uint64_t at) {
+    const struct dump_record *r = dump_record_at(d, at);
+    const char *unit = r->flags & DUMP_LOGPROBS ? "logprob" : "logit";
+    fprintf(out, "  %s top-2  ", mark);
+    if (r->flags & DUMP_NO_TOP1)
+        fprintf(out, "not recorded\n");
+    else if (r->flags & DUMP_NO_TOP2)
+        fprintf(out, "id %" PRId32 " %s %.9g, no second\n", r->id1, unit, (double)r->logit1);
+    else
+        fprintf(out, "id %" PRId32 " %s %.9g, id %" PRId32 " %s %.9g\n", r->id1, unit, (double)r->logit1,
+                r->id2, unit, (double)r->logit2);
+}
+
+/* The text of one side from the fork on, begun with the bytes of the character that the fork cuts. */
+static void print_continuation(FILE *out, const char *mark, const dump *d, uint64_t at,
+                               const struct place *place, const struct diff_view *v) {
+    uint64_t n = 0;
+    const uint8_t *text = whole_text(d, &n);
+    uint64_t from = dump_record_at(d, at)->text_offset, length = n - from;
+    if (length > CONTEXT_BYTES) {
+        length = CONTEXT_BYTES;
+        length -= unfinished(text + from, (size_t)length);
+    }
+    uint8_t joined[CONTEXT_BYTES + 4];
+    if (place->pending > 0) memcpy(joined, place->text + place->end, place->pending);
+    if (length > 0) memcpy(joined + place->pending, text + from, (size_t)length);
+    char shown[CELL];
+    fprintf(out, "  %s goes on \"%s\"%s\n", mark, escaped(joined, (size_t)length + place->pending, v, shown),
+            from + length < n ? ".." : "");
+}
+
+static void print_fork(FILE *out, const dump *a, const dump *b, const struct diff_result *r,
+                       const struct diff_view *v) {
+    struct place p = find_place(a, r);
+    char shown[CELL];
+    fprintf(out, "%sfork at token %" PRIu64 "%s of %" PRIu64 " | %" PRIu64 ", text byte %" PRIu64 "\n",
+            ink(v, BOLD), r->fork, ink(v, PLAIN), r->count_a, r->count_b, r->text_offset);
+    if (r->fork_b != r->fork) fprintf(out, "  in B     token %" PRIu64 " (compared by bytes)\n", r->fork_b);
+    if (p.end == 0)
+        fprintf(out, "  context  (the fork is at the start of the text)\n");
+    else
+        fprintf(out, "  context  %s\"%s\"\n", p.start > 0 ? ".." : "",
+                escaped(p.text + p.start, (size_t)(p.end - p.start), v, shown));
+    if (p.pending > 0) {
+        struct diff_view ascii = *v;
+        ascii.utf8 = 0;
+        fprintf(
+            out,
+            "  split    the fork is inside a character that began with %s; both choices are shown with it\n",
+            escaped(p.text + p.end, p.pending, &ascii, shown));
+    }
+    print_choice(out, "A", a, r->fork, &p, r->gap_a, r->ulps_a, v);
+    print_choice(out, "B", b, r->fork_b, &p, r->gap_b, r->ulps_b, v);
+    print_top2(out, "A", a, r->fork);
+    print_top2(out, "B", b, r->fork_b);
+    print_continuation(out, "A", a, r->fork, &p, v);
+    print_continuation(out, "B", b, r->fork_b, &p, v);
+    if (r->bytes_equal) fprintf(out, "  note     bytes equal: the two tokenizations spell the same text\n");
+}
+
+/* ---- numbers and verdict --------------------------------------------------------------------------------------------- */
+
+static void print_drift(FILE *out, const struct diff_result *r) {
+    if (r->drift_at == UINT64_MAX)
+        fprintf(out, "drift      no logits to compare\n");
+    else
+        fprintf(out, "drift      max |dlogit| %.6g at step %" PRIu64 ", over %" PRIu64 " equal tokens%s\n",
+                r->drift, r->drift_at, r->compared, r->fork == UINT64_MAX ? "" : " and the fork's own row");
+    if (r->rows_hashed == 0)
+        fprintf(out, "rails      unknown: no row hashes on both sides\n");
+    else if (r->first_hash_diff == UINT64_MAX)
+        fprintf(out, "rails      %" PRIu64 " rows of logits, all hashes equal\n", r->rows_hashed);
+    else
+        fprintf(out, "rails      row hash differs first at step %" PRIu64 " (%" PRIu64 " rows compared)\n",
+                r->first_hash_diff, r->rows_hashed);
+    if (r->full_rows > 0)
+        fprintf(out,
+                "rows       %" PRIu64 " stored in full on both sides: %" PRIu64 " logits differ in bits\n",
+                r->full_rows, r->full_differing);
+}
+
+static void print_ends(FILE *out, const dump *a, const dump *b, const struct diff_result *r,
+                       const struct diff_view *v) {
+    fprintf(out, "ends       A %" PRIu64 " tokens", r->count_a);
+    print_value(out, ", stop ", a, "stop", v);
+    fprintf(out, "%s | B %" PRIu64 " tokens", r->ended_by_eos_a ? " (end token)" : "", r->count_b);
+    print_value(out, ", stop ", b, "stop", v);
+    fprintf(out, "%s\n", r->ended_by_eos_b ? " (end token)" : "");
+    if (r->ignored_tail > 0)
+        fprintf(out, "ignored    %" PRIu64 " records after the common end token\n", r->ignored_tail);
+    if (r->texts_differ_at != UINT64_MAX)
+        fprintf(out, "note       same ids, but the token bytes differ first at token %" PRIu64 "\n",
+                r->texts_differ_at);
+    if (r->by_bytes) fprintf(out, "note       a side has no token ids: compared by bytes\n");
+}
+
+static void print_control(FILE *out, const struct diff_result *r, const struct diff_view *v) {
+    char source[CELL];
+    if (r->ulp_a > 0.0 && r->ulp_b > 0.0)
+        fprintf(out, "bound      1 ULP = %.6g | %.6g\n", r->ulp_a, r->ulp_b);
+    if (r->control.delta < 0.0)
+        fprintf(out, "control    none given: pass --control DIR\n");
+    else
+        fprintf(out, "control    delta %.6g, bound 2 x delta = %.6g, from %s\n", r->control.delta,
+                2.0 * r->control.delta, escaped(r->control.source, strlen(r->control.source), v, source));
+}
+
+static enum colour verdict_colour(enum diff_verdict v) {
+    if (v == DIFF_IDENTICAL) return GREEN;
+    return v == DIFF_KNIFE_EDGE || v == DIFF_EXACT_TIE ? CYAN : RED;
+}
+
+void diff_report_text(FILE *out, const dump *a, const dump *b, const struct diff_result *r,
+                      const struct diff_view *v) {
+    print_header(out, a, b, v);
+    if (r->verdict == DIFF_NOT_COMPARABLE) {
+        fprintf(out, "%sverdict    %s%s: %s\n", ink(v, RED), diff_verdict_name(r->verdict), ink(v, PLAIN),
+                r->reason);
+        return;
+    }
+    if (r->fork != UINT64_MAX) print_fork(out, a, b, r, v);
+    print_ends(out, a, b, r, v);
+    print_drift(out, r);
+    if (r->fork != UINT64_MAX) print_control(out, r, v);
+    fprintf(out, "%sverdict    %s%s: %s\n", ink(v, verdict_colour(r->verdict)), diff_verdict_name(r->verdict),
+            ink(v, PLAIN), r->reason);
+    if (v->next != NULL) fprintf(out, "next       %s\n", v->next);
+}
+
+void diff_report_line(FILE *out, const char *name, const struct diff_result *r, const struct diff_view *v) {
+    char shown[CELL];
+    fprintf(out, "%s%-14s%s %s", ink(v, verdict_colour(r->verdict)), diff_verdict_name(r->verdict),
+            ink(v, PLAIN), escaped(name, strlen(name), v, shown));
+    if (r->verdict == DIFF_NOT_COMPARABLE || r->verdict == DIFF_INVALID) {
+        fprintf(out, "  %s\n", r->reason);
+        return;
+    }
+    if (r->fork != UINT64_MAX) {
+        fprintf(out, "  fork at %" PRIu64 " of %" PRIu64, r->fork, r->count_a);
+        print_number(out, "gap", r->gap_a);
+        print_number(out, "|", r->gap_b);
+    } else
+        fprintf(out, "  %" PRIu64 " | %" PRIu64 " tokens", r->count_a, r->count_b);
+    if (r->first_hash_diff != UINT64_MAX)
+        fprintf(out, "  logits differ from step %" PRIu64 ", drift %.3g", r->first_hash_diff, r->drift);
+    fprintf(out, "\n");
+}
