@@ -153,12 +153,15 @@ Test(gguf, bad_tensors_are_refused) {
                                       1}; /* 2^64 - 16 bytes, 0 after padding to 32 */
     static const uint64_t wraps_count[4] = {UINT64_C(1) << 32, UINT64_C(1) << 32, 1, 1};
     static const uint64_t huge[4] = {TWO_63, 2, 1, 1};
+    static const uint64_t wraps_to_4[4] = {4, (UINT64_C(1) << 62) + 1, 1, 1};
     static const uint64_t zero[4] = {32, 0, 1, 1};
     static const uint64_t odd[4] = {31, 1, 1, 1};
     expect(one_tensor("t", 4, wraps, DTYPE_F32, 0, 256), STATUS_FORMAT, "1073741823, 1073741825, 1] of f32",
            "bytes wrap");
     expect(one_tensor("t", 2, wraps_count, DTYPE_Q8_0, 0, 256), STATUS_FORMAT, "larger than the file",
            "element count wraps");
+    expect(one_tensor("t", 2, wraps_to_4, DTYPE_F32, 0, 256), STATUS_FORMAT, "larger than the file",
+           "2^64 + 4 elements");
     expect(one_tensor("t", 2, huge, DTYPE_F16, 0, 256), STATUS_FORMAT, "larger than the file",
            "2^64 elements");
     expect(one_tensor("t", 2, zero, DTYPE_F32, 0, 256), STATUS_FORMAT, "a dimension is 0, index (1)",
@@ -195,8 +198,9 @@ Test(gguf, bad_tensors_are_refused) {
     expect(one_tensor("t", 1, one_row, DTYPE_F32, 0, 127), STATUS_FORMAT, "128 bytes end past the end",
            "cut inside the data");
     b = start_gguf(1, 0);
-    put_tensor(&b, "t", 1, one_row, DTYPE_F32, 0);
-    expect(b, STATUS_FORMAT, "", "cut before the data section");
+    static const uint64_t eight[1] = {8};
+    put_tensor(&b, "t", 1, eight, DTYPE_F32, 0);
+    expect(b, STATUS_FORMAT, "before its data section", "cut inside the padding");
 }
 
 Test(gguf, tensors_must_not_share_names_or_bytes) {
