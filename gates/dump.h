@@ -6,8 +6,8 @@
  *
  * Layout (little-endian):
  *   0    magic "FGDUMP1\n", u32 version 1, u32 stride (bytes a record), u32 n_top_k, u32 n_logits (0 or n_vocab),
- *        u64 header_bytes (provenance text), u64 count, u64 text_bytes, u64 records_offset (a multiple of 64), u64 0;
- *        at 64 the provenance text, then zero padding up to records_offset
+ *        u64 header_bytes (provenance text), u64 count, u64 text_bytes, u64 records_offset, u64 0;
+ *        at 64 the provenance text, then zero padding to a multiple of 1024: records_offset. Equal dumps are equal bytes
  *   ..   records, stride bytes each: struct dump_record, then n_top_k x (i32 id, f32 logit), then n_logits x f32,
  *        zero padding to a multiple of 8
  *   ..   token bytes, concatenated
@@ -80,6 +80,7 @@ const uint8_t *dump_text(const dump *d, uint64_t i, uint32_t *n);
 const struct provenance *dump_provenance(const dump *d);
 struct dump_results dump_results(const dump *d);
 struct hash128 dump_content_hash(const dump *d); /* of the whole file's bytes: its name in golden/ */
+const void *dump_bytes(const dump *d, size_t *n); /* the whole file */
 
 /* 1 when the verified block hashes prove that the records from `from` on, up to *end (> from), are equal in both dumps
  * byte for byte; the token bytes are not part of a record. */

@@ -13,8 +13,9 @@ uint32_t dump_stride_of(uint32_t n_top_k, uint32_t n_logits) {
                       8u * 8u);
 }
 
-uint64_t dump_align(uint64_t n) {
-    return (n + DUMP_ALIGN - 1) / DUMP_ALIGN * DUMP_ALIGN;
+uint64_t dump_records_offset(uint64_t header_bytes) {
+    return (sizeof(struct dump_header) + header_bytes + DUMP_HEADER_UNIT - 1) / DUMP_HEADER_UNIT *
+           DUMP_HEADER_UNIT;
 }
 
 static uint64_t blocks_of(uint64_t bytes) {
@@ -33,9 +34,7 @@ enum status dump_layout_of(const struct dump_header *h, struct dump_layout *out,
     if (h->header_bytes > DUMP_HEADER_MAX) return bad_field(err, "header_bytes", h->header_bytes);
     if (h->count > UINT32_MAX) return bad_field(err, "count", h->count);
     if (h->text_bytes > DUMP_TEXT_MAX) return bad_field(err, "text_bytes", h->text_bytes);
-    uint64_t least = sizeof *h + h->header_bytes;
-    if (h->records_offset < least || h->records_offset > 2 * (uint64_t)DUMP_HEADER_MAX ||
-        h->records_offset % DUMP_ALIGN != 0)
+    if (h->records_offset != dump_records_offset(h->header_bytes))
         return bad_field(err, "records_offset", h->records_offset);
     if (h->zero != 0) return bad_field(err, "zero", h->zero);
     struct dump_layout l;

@@ -13,7 +13,7 @@
 #define DUMP_FOOTER_MARK "FGDEND1\n"
 #define DUMP_MARK_BYTES  8
 #define DUMP_VERSION     1u
-#define DUMP_ALIGN       64u
+#define DUMP_HEADER_UNIT 1024u /* header and provenance are padded to this */
 #define DUMP_TOP_K_MAX   64u
 #define DUMP_LOGITS_MAX  (1u << 24) /* largest vocabulary; keeps stride below 2^27 */
 #define DUMP_HEADER_MAX  (1u << 20) /* provenance text; real ones are below 2 KiB */
@@ -35,7 +35,7 @@ struct dump_footer { /* the last 96 bytes */
 };
 
 static_assert(sizeof(struct dump_record) == 64, "a record has no padding");
-static_assert(sizeof(struct dump_header) == DUMP_ALIGN, "the header has no padding");
+static_assert(sizeof(struct dump_header) == 64, "the header has no padding");
 static_assert(sizeof(struct dump_footer) == 96, "the footer has no padding");
 
 /* Where everything lies; a pure function of a checked header. */
@@ -47,7 +47,7 @@ struct dump_layout {
 };
 
 uint32_t dump_stride_of(uint32_t n_top_k, uint32_t n_logits);
-uint64_t dump_align(uint64_t n); /* up to a multiple of DUMP_ALIGN */
+uint64_t dump_records_offset(uint64_t header_bytes); /* where the records start after that much provenance */
 
 /* STATUS_FORMAT names the first field that is out of its range. */
 enum status dump_layout_of(const struct dump_header *h, struct dump_layout *out, struct err *err);

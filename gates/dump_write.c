@@ -3,20 +3,16 @@
  * Idea: one positioned-write sink over a file or over memory, so both make the same bytes.
  * Source: ours. Exercise: ctest -R unit.dump */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "gates/dump_format.h"
+#include "gates/file_out.h"
 
-#define HEADER_SLACK                                                                                         \
-    256 /* room for what provenance learns at the end; more than that moves the records once */
-#define TEMP_ATTEMPTS 100
+#define LATE_BYTES 128 /* what provenance usually learns at the end; a wrong guess moves the records once */
 
 struct growing { /* bytes in memory */
     uint8_t *bytes;
@@ -24,8 +20,7 @@ struct growing { /* bytes in memory */
 };
 
 struct dump_writer {
-    int fd;               /* -1: into memory */
-    char *path, *temp;    /* NULL in memory */
+    struct file_out file; /* fd -1: into memory */
     struct growing whole; /* the file itself, in memory */
     struct growing text, table;
     uint8_t block[DUMP_BLOCK];
@@ -53,12 +48,8 @@ static enum status grow(struct growing *g, const void *bytes, size_t n, struct e
     return STATUS_OK;
 }
 
-static enum status io_error(const dump_writer *w, const char *doing, struct err *err) {
-    return err_set(err, STATUS_IO, "%s: %s: %s", w->path, doing, strerror(errno));
-}
-
 static enum status sink_write(dump_writer *w, uint64_t at, const void *bytes, size_t n, struct err *err) {
-    if (w->fd < 0) {
+    if (w->file.fd < 0) {
         size_t end = (size_t)at + n;
         RETURN_IF_ERROR(reserve(&w->whole, end, err));
         if (end > w->whole.n) {
@@ -68,55 +59,23 @@ static enum status sink_write(dump_writer *w, uint64_t at, const void *bytes, si
         if (n > 0) memcpy(w->whole.bytes + at, bytes, n);
         return STATUS_OK;
     }
-    const uint8_t *from = bytes;
-    while (n > 0) {
-        ssize_t put = pwrite(w->fd, from, n, (off_t)at);
-        if (put < 0 && errno == EINTR) continue;
-        if (put <= 0) return io_error(w, "writing", err);
-        from += put;
-        at += (uint64_t)put;
-        n -= (size_t)put;
-    }
-    return STATUS_OK;
+    return file_out_write(&w->file, at, bytes, n, err);
 }
 
 static enum status sink_read(dump_writer *w, uint64_t at, uint8_t *to, size_t n, struct err *err) {
-    if (w->fd < 0) {
+    if (w->file.fd < 0) {
         memcpy(to, w->whole.bytes + at, n);
         return STATUS_OK;
     }
     while (n > 0) {
-        ssize_t got = pread(w->fd, to, n, (off_t)at);
+        ssize_t got = pread(w->file.fd, to, n, (off_t)at);
         if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) return io_error(w, "reading back", err);
+        if (got <= 0) return err_set(err, STATUS_IO, "%s: reading back: %s", w->file.path, strerror(errno));
         to += got;
         at += (uint64_t)got;
         n -= (size_t)got;
     }
     return STATUS_OK;
-}
-
-/* A temporary name beside path: the rename stays inside one file system. */
-static enum status open_temp(dump_writer *w, const char *path, struct err *err) {
-    struct stat st;
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
-        return err_set(err, STATUS_USAGE, "%s: exists and is not a regular file", path);
-    size_t room = strlen(path) + 48;
-    w->path = malloc(room);
-    w->temp = malloc(room);
-    if (w->path == NULL || w->temp == NULL) return err_set(err, STATUS_NOMEM, "%s: out of memory", path);
-    (void)snprintf(w->path, room, "%s", path);
-    for (int i = 0; i < TEMP_ATTEMPTS; i++) {
-        (void)snprintf(w->temp, room, "%s.tmp-%ld-%d", path, (long)getpid(), i);
-        w->fd = open(w->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (w->fd >= 0) return STATUS_OK;
-        if (errno != EEXIST) break;
-    }
-    enum status s =
-        err_set(err, STATUS_IO, "%s: creating a temporary file beside it: %s", path, strerror(errno));
-    free(w->temp);
-    w->temp = NULL;
-    return s;
 }
 
 static enum status check_sizes(int n_top_k, int n_logits, struct err *err) {
@@ -144,20 +103,20 @@ enum status dump_writer_open(const char *path, const struct provenance *p, int n
     free(text);
     dump_writer *w = calloc(1, sizeof *w);
     if (w == NULL) return err_set(err, STATUS_NOMEM, "dump: out of memory");
-    w->fd = -1;
+    w->file.fd = -1;
     memcpy(w->header.magic, DUMP_MAGIC, DUMP_MARK_BYTES);
     w->header.version = DUMP_VERSION;
     w->header.n_top_k = (uint32_t)n_top_k;
     w->header.n_logits = (uint32_t)n_logits;
     w->header.stride = dump_stride_of(w->header.n_top_k, w->header.n_logits);
-    w->header.records_offset = dump_align(sizeof w->header + text_bytes + HEADER_SLACK);
+    w->header.records_offset = dump_records_offset(text_bytes + LATE_BYTES);
     w->stream = hash_open();
     w->logits = hash_open();
     enum status s = STATUS_OK;
     if (w->stream == NULL || w->logits == NULL) s = err_set(err, STATUS_NOMEM, "dump: out of memory");
     struct hash128 header_hash = {{0}};
     if (s == STATUS_OK) s = grow(&w->table, &header_hash, sizeof header_hash, err); /* filled in by finish */
-    if (s == STATUS_OK && path != NULL) s = open_temp(w, path, err);
+    if (s == STATUS_OK && path != NULL) s = file_out_open(&w->file, path, err);
     if (s != STATUS_OK) {
         dump_writer_abandon(w);
         return s;
@@ -228,14 +187,20 @@ enum status dump_writer_add(dump_writer *w, const struct dump_record *r, const u
     return STATUS_OK;
 }
 
-/* The final provenance may have outgrown its room: moves the records, last block first. */
+static enum status move_block(dump_writer *w, uint64_t from, uint64_t to, uint64_t at, struct err *err) {
+    uint64_t left = w->written - at;
+    size_t part = left < DUMP_BLOCK ? (size_t)left : DUMP_BLOCK;
+    RETURN_IF_ERROR(sink_read(w, from + at, w->block, part, err));
+    return sink_write(w, to + at, w->block, part, err);
+}
+
+/* The final provenance needs more or less room than was guessed: moves the records, so that equal dumps are equal bytes.
+ * A block is never overwritten before it was read. */
 static enum status move_records(dump_writer *w, uint64_t to, struct err *err) {
-    uint64_t from = w->header.records_offset;
-    for (uint64_t left = w->written; left > 0;) {
-        size_t part = left % DUMP_BLOCK != 0 ? (size_t)(left % DUMP_BLOCK) : DUMP_BLOCK;
-        left -= part;
-        RETURN_IF_ERROR(sink_read(w, from + left, w->block, part, err));
-        RETURN_IF_ERROR(sink_write(w, to + left, w->block, part, err));
+    uint64_t from = w->header.records_offset, blocks = (w->written + DUMP_BLOCK - 1) / DUMP_BLOCK;
+    for (uint64_t i = 0; i < blocks; i++) {
+        uint64_t block = to < from ? i : blocks - 1 - i;
+        RETURN_IF_ERROR(move_block(w, from, to, block * DUMP_BLOCK, err));
     }
     w->header.records_offset = to;
     return STATUS_OK;
@@ -246,8 +211,8 @@ static enum status write_header(dump_writer *w, const struct provenance *final, 
     size_t n = 0;
     RETURN_IF_ERROR(provenance_text(final, &text, &n, err));
     enum status s = STATUS_OK;
-    uint64_t needed = dump_align(sizeof w->header + n);
-    if (needed > w->header.records_offset) s = move_records(w, needed, err);
+    uint64_t offset = dump_records_offset(n);
+    if (offset != w->header.records_offset) s = move_records(w, offset, err);
     size_t size = (size_t)w->header.records_offset;
     uint8_t *bytes = calloc(1, size);
     if (bytes == NULL && s == STATUS_OK) s = err_set(err, STATUS_NOMEM, "dump: out of memory");
@@ -289,24 +254,14 @@ static enum status write_tail(dump_writer *w, struct err *err) {
     return sink_write(w, at, &f, sizeof f, err);
 }
 
-/* fsync, close, rename, fsync of the folder: after this returns OK the dump survives a power cut. */
-static enum status publish(dump_writer *w, struct err *err) {
-    if (fsync(w->fd) != 0) return io_error(w, "fsync", err);
-    int closed = close(w->fd);
-    w->fd = -1;
-    if (closed != 0) return io_error(w, "closing", err);
-    if (rename(w->temp, w->path) != 0) return io_error(w, "renaming the finished file", err);
-    free(w->temp);
-    w->temp = NULL;
-    char *copy = malloc(strlen(w->path) + 1);
-    if (copy == NULL) return STATUS_OK;
-    memcpy(copy, w->path, strlen(w->path) + 1);
-    int folder = open(dirname(copy), O_RDONLY | O_CLOEXEC);
-    free(copy);
-    if (folder < 0)
-        return STATUS_OK; /* a folder that cannot be opened cannot be synced; the rename is done */
-    (void)fsync(folder);
-    (void)close(folder);
+/* Moving records down leaves bytes of the old place behind the new end. */
+static enum status cut_to_size(dump_writer *w, struct err *err) {
+    uint64_t end =
+        w->header.records_offset + w->written + w->text.n + w->table.n + sizeof(struct dump_footer);
+    if (w->file.fd < 0)
+        w->whole.n = (size_t)end;
+    else if (ftruncate(w->file.fd, (off_t)end) != 0)
+        return err_set(err, STATUS_IO, "%s: setting its size: %s", w->file.path, strerror(errno));
     return STATUS_OK;
 }
 
@@ -315,9 +270,10 @@ enum status dump_writer_finish(dump_writer *w, const struct provenance *final, d
     enum status s = flush_block(w, err);
     if (s == STATUS_OK) s = write_header(w, final, err);
     if (s == STATUS_OK) s = write_tail(w, err);
-    if (s == STATUS_OK && w->path != NULL) {
-        s = publish(w, err);
-        if (s == STATUS_OK && out != NULL) s = dump_open(w->path, out, err);
+    if (s == STATUS_OK) s = cut_to_size(w, err);
+    if (s == STATUS_OK && w->file.fd >= 0) {
+        s = file_out_publish(&w->file, err);
+        if (s == STATUS_OK && out != NULL) s = dump_open(w->file.path, out, err);
     } else if (s == STATUS_OK && out != NULL) {
         uint8_t *bytes = w->whole.bytes;
         w->whole.bytes = NULL;
@@ -329,10 +285,7 @@ enum status dump_writer_finish(dump_writer *w, const struct provenance *final, d
 
 void dump_writer_abandon(dump_writer *w) {
     if (w == NULL) return;
-    if (w->fd >= 0) (void)close(w->fd);
-    if (w->temp != NULL) (void)unlink(w->temp);
-    free(w->path);
-    free(w->temp);
+    file_out_abandon(&w->file);
     free(w->whole.bytes);
     free(w->text.bytes);
     free(w->table.bytes);

@@ -4,7 +4,6 @@
  * Source: libcsv quotes the text cells. Exercise: ctest -R unit.table */
 #include <csv.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -12,11 +11,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "gates/file_out.h"
 #include "gates/table.h"
 
 struct table_writer {
     FILE *file;
-    char *path, *temp; /* NULL when a stream was given */
+    char *path;          /* NULL when a stream was given */
+    struct file_out out; /* the temporary file; fd -1 when path is written directly */
     const char *eol;
     int columns, at;
     uint64_t row;
@@ -135,17 +136,19 @@ void table_end_row(table_writer *w) {
     w->row++;
 }
 
-static enum status open_temp(table_writer *w, const char *path, struct err *err) {
+/* A pipe or /dev/stdout is written directly; a regular file appears at finish. */
+static enum status open_path(table_writer *w, const char *path, struct err *err) {
     struct stat st;
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) { /* /dev/stdout, a pipe: written directly */
+    w->path = malloc(strlen(path) + 1);
+    if (w->path == NULL) return err_set(err, STATUS_NOMEM, "%s: out of memory", path);
+    memcpy(w->path, path, strlen(path) + 1);
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
         w->file = fopen(path, "wb");
-    } else {
-        size_t room = strlen(path) + 48;
-        w->temp = malloc(room);
-        if (w->temp == NULL) return err_set(err, STATUS_NOMEM, "%s: out of memory", path);
-        (void)snprintf(w->temp, room, "%s.tmp-%ld", path, (long)getpid());
-        int fd = open(w->temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    else {
+        RETURN_IF_ERROR(file_out_open(&w->out, path, err));
+        int fd = dup(w->out.fd); /* stdio closes its own */
         w->file = fd < 0 ? NULL : fdopen(fd, "wb");
+        if (w->file == NULL && fd >= 0) (void)close(fd);
     }
     return w->file == NULL ? err_set(err, STATUS_IO, "%s: %s", path, strerror(errno)) : STATUS_OK;
 }
@@ -157,15 +160,11 @@ enum status table_writer_open(const char *path, FILE *stream, enum table_eol eol
     if (w == NULL) return err_set(err, STATUS_NOMEM, "table: out of memory");
     w->eol = eol == TABLE_CRLF ? "\r\n" : "\n";
     w->columns = n_columns;
+    w->out.fd = -1;
     enum status s = STATUS_OK;
-    if (path != NULL) {
-        w->path = malloc(strlen(path) + 1);
-        if (w->path == NULL)
-            s = err_set(err, STATUS_NOMEM, "table: out of memory");
-        else
-            memcpy(w->path, path, strlen(path) + 1);
-        if (s == STATUS_OK) s = open_temp(w, path, err);
-    } else
+    if (path != NULL)
+        s = open_path(w, path, err);
+    else
         w->file = stream;
     if (s != STATUS_OK) {
         table_writer_abandon(w);
@@ -181,18 +180,10 @@ enum status table_writer_open(const char *path, FILE *stream, enum table_eol eol
 enum status table_writer_finish(table_writer *w, struct err *err) {
     if (fflush(w->file) != 0 || ferror(w->file)) note_io(w, "writing");
     if (w->path != NULL) {
-        if (w->status == STATUS_OK && w->temp != NULL && fsync(fileno(w->file)) != 0) note_io(w, "fsync");
         if (fclose(w->file) != 0) note_io(w, "closing");
         w->file = NULL;
-        if (w->status == STATUS_OK && w->temp != NULL) {
-            if (rename(w->temp, w->path) != 0)
-                note_io(w, "renaming the finished file");
-            else {
-                free(w->temp);
-                w->temp = NULL;
-            }
-        }
     }
+    if (w->status == STATUS_OK && w->out.fd >= 0) w->status = file_out_publish(&w->out, &w->trouble);
     enum status s = w->status;
     if (s != STATUS_OK) (void)err_set(err, s, "%s", w->trouble.message);
     table_writer_abandon(w);
@@ -202,8 +193,7 @@ enum status table_writer_finish(table_writer *w, struct err *err) {
 void table_writer_abandon(table_writer *w) {
     if (w == NULL) return;
     if (w->path != NULL && w->file != NULL) (void)fclose(w->file);
-    if (w->temp != NULL) (void)unlink(w->temp);
+    file_out_abandon(&w->out);
     free(w->path);
-    free(w->temp);
     free(w);
 }

@@ -146,6 +146,35 @@ Test(dump, provenance_that_grows_moves_the_records) {
     provenance_free(&p);
 }
 
+Test(dump, equal_content_is_equal_bytes_whenever_provenance_was_learnt) {
+    for (int to_file = 0; to_file < 2; to_file++) {
+        struct hash128 hashes[3];
+        for (int late = 0; late < 3;
+             late++) { /* 0: all known at once; 1: learnt at the end; 2: forgotten at the end */
+            struct provenance first = sample_provenance(), last = sample_provenance();
+            struct err err = {""};
+            char big[3001];
+            memset(big, 'x', 3000);
+            big[3000] = '\0';
+            cr_assert_eq(provenance_set(&last, "z", late == 2 ? "s" : big, &err), STATUS_OK);
+            cr_assert_eq(provenance_set(&last, "z", big, &err), STATUS_OK);
+            if (late != 1) cr_assert_eq(provenance_set(&first, "z", big, &err), STATUS_OK);
+            if (late == 2) cr_assert_eq(provenance_set(&first, "y", big, &err), STATUS_OK);
+            dump_writer *w = NULL;
+            dump *d = NULL;
+            cr_assert_eq(dump_writer_open(to_file ? file_path : NULL, &first, 0, 0, &w, &err), STATUS_OK);
+            add_records(w, 3000, 0, 0);
+            cr_assert_eq(dump_writer_finish(w, &last, &d, &err), STATUS_OK, "%s", err.message);
+            hashes[late] = dump_content_hash(d);
+            dump_close(d);
+            provenance_free(&first);
+            provenance_free(&last);
+        }
+        cr_assert(hash_equal(&hashes[0], &hashes[1]) == 1);
+        cr_assert(hash_equal(&hashes[0], &hashes[2]) == 1);
+    }
+}
+
 Test(dump, results_say_what_and_on_which_rails) {
     dump_writer *w[3];
     dump *d[3];

@@ -1,0 +1,96 @@
+/* file_out.c - see file_out.h. */
+#include "gates/file_out.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define TEMP_ATTEMPTS 100 /* names left behind by killed processes with the same id are passed over */
+
+static enum status io_error(const struct file_out *f, const char *doing, struct err *err) {
+    return err_set(err, STATUS_IO, "%s: %s: %s", f->path, doing, strerror(errno));
+}
+
+static char *copy_text(const char *text) {
+    size_t n = strlen(text) + 1;
+    char *copy = malloc(n);
+    if (copy != NULL) memcpy(copy, text, n);
+    return copy;
+}
+
+enum status file_out_open(struct file_out *f, const char *path, struct err *err) {
+    struct stat st;
+    f->fd = -1;
+    f->path = f->temp = NULL;
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return err_set(err, STATUS_USAGE, "%s: exists and is not a regular file", path);
+    size_t room = strlen(path) + 48;
+    f->path = copy_text(path);
+    f->temp = malloc(room);
+    if (f->path == NULL || f->temp == NULL) {
+        file_out_abandon(f);
+        return err_set(err, STATUS_NOMEM, "%s: out of memory", path);
+    }
+    for (int i = 0; i < TEMP_ATTEMPTS && f->fd < 0; i++) {
+        (void)snprintf(f->temp, room, "%s.tmp-%ld-%d", path, (long)getpid(), i);
+        f->fd = open(f->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (f->fd < 0 && errno != EEXIST) break;
+    }
+    if (f->fd >= 0) return STATUS_OK;
+    enum status s = io_error(f, "creating a temporary file beside it", err);
+    free(f->temp);
+    f->temp = NULL;
+    file_out_abandon(f);
+    return s;
+}
+
+enum status file_out_write(struct file_out *f, unsigned long long offset, const void *bytes, unsigned long n,
+                           struct err *err) {
+    const char *from = bytes;
+    while (n > 0) {
+        ssize_t put = pwrite(f->fd, from, n, (off_t)offset);
+        if (put < 0 && errno == EINTR) continue;
+        if (put <= 0) return io_error(f, "writing", err);
+        from += put;
+        offset += (unsigned long long)put;
+        n -= (unsigned long)put;
+    }
+    return STATUS_OK;
+}
+
+/* The rename itself must reach the disk. A folder that cannot be opened for reading cannot be synced. */
+static void sync_folder(const char *path) {
+    char *copy = copy_text(path);
+    if (copy == NULL) return;
+    int folder = open(dirname(copy), O_RDONLY | O_CLOEXEC);
+    free(copy);
+    if (folder < 0) return;
+    (void)fsync(folder);
+    (void)close(folder);
+}
+
+enum status file_out_publish(struct file_out *f, struct err *err) {
+    if (fsync(f->fd) != 0) return io_error(f, "fsync", err);
+    int closed = close(f->fd);
+    f->fd = -1;
+    if (closed != 0) return io_error(f, "closing", err);
+    if (rename(f->temp, f->path) != 0) return io_error(f, "renaming the finished file", err);
+    free(f->temp);
+    f->temp = NULL;
+    sync_folder(f->path);
+    return STATUS_OK;
+}
+
+void file_out_abandon(struct file_out *f) {
+    if (f->fd >= 0) (void)close(f->fd);
+    if (f->temp != NULL) (void)unlink(f->temp);
+    free(f->path);
+    free(f->temp);
+    f->fd = -1;
+    f->path = f->temp = NULL;
+}

@@ -1,0 +1,28 @@
+/* file_out.h - a file that appears at its path complete, or not at all.
+ * Not a buffer: the caller writes through the descriptor.
+ * Idea: a temporary file beside the path, fsync, rename, fsync of the folder.
+ * Source: ours. Exercise: ctest -R unit.dump ; ctest -R unit.table */
+#ifndef FORKGATE_FILE_OUT_H
+#define FORKGATE_FILE_OUT_H
+
+#include "engine/status.h"
+
+struct file_out {
+    int fd; /* -1 when closed */
+    char *path, *temp;
+};
+
+/* STATUS_USAGE when something that is not a regular file stands at path (a rename would replace a device). */
+enum status file_out_open(struct file_out *f, const char *path, struct err *err);
+
+/* Writes all n bytes at offset; STATUS_IO names the path and the system's reason (a full disk). */
+enum status file_out_write(struct file_out *f, unsigned long long offset, const void *bytes, unsigned long n,
+                           struct err *err);
+
+/* After STATUS_OK the file survives a power cut. On failure abandon it. */
+enum status file_out_publish(struct file_out *f, struct err *err);
+
+/* Closes and removes what was not published. Legal in any state after open, and on a zeroed struct with fd == -1. */
+void file_out_abandon(struct file_out *f);
+
+#endif
