@@ -54,15 +54,18 @@ static const char *cell(const table *t, size_t row, int column) {
 
 /* The bytes of ids, one after the other; malloc'ed. */
 static char *join_bytes(const vocab *v, const int32_t *ids, size_t n, size_t *length) {
-    char *out = NULL;
+    const uint8_t *bytes;
+    size_t k;
     *length = 0;
     for (size_t i = 0; i < n; i++) {
-        const uint8_t *bytes;
-        size_t k;
         vocab_bytes(v, ids[i], &bytes, &k);
-        out = realloc(out, *length + k + 1);
-        memcpy(out + *length, bytes, k);
         *length += k;
+    }
+    char *out = malloc(*length + 1), *at = out;
+    for (size_t i = 0; i < n; i++) {
+        vocab_bytes(v, ids[i], &bytes, &k);
+        memcpy(at, bytes, k);
+        at += k;
     }
     return out;
 }
