@@ -183,7 +183,7 @@ Test(session, an_observer_sees_every_op_and_changes_nothing) {
     struct engine_info info;
     engine_describe(e, &info);
     cr_assert_eq(count[1], info.n_layer, "saw %d attention events", count[1]);
-    cr_assert_eq(count[0], 1 + info.n_layer * 14 + 2, "saw %d events", count[0]);
+    cr_assert_eq(count[0], 1 + info.n_layer * 15 + 2, "saw %d events", count[0]);
     free(want);
     free(ids);
     session_close(s);

@@ -4,21 +4,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gates/generate.h"
+#include "gates/battery.h"
 #include "tools/commands.h"
 #include "tools/slurp.h"
 
 struct generate_args {
     struct cli_engine engine;
-    const char *text, *file, *out;
+    const char *text, *file, *battery, *out;
     int n, top_k, full_logits;
 };
 
-enum { OPT_TOP_K = 0x200, OPT_FULL };
+enum { OPT_TOP_K = 0x200, OPT_FULL, OPT_BATTERY };
 
 static const struct argp_option options[] = {
     {"prompt", 'p', "TEXT", 0, "prompt text", 1},
     {"file", 'f', "FILE", 0, "read the prompt from FILE, byte for byte", 1},
+    {"battery", OPT_BATTERY, "FILE.csv", 0,
+     "run every prompt of a battery, eight streams at a time, into the folder -o", 1},
     {"n", 'n', "N", 0, "tokens to generate at most (default 64)", 1},
     {"out", 'o', "OUT.fgd", 0, "write a dump (ids, top-2, row hashes, provenance)", 1},
     {"top-k", OPT_TOP_K, "K", 0, "store the K largest logits of every step, at most 64", 1},
@@ -52,8 +54,13 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case ARGP_KEY_ARG:
         argp_error(state, "unexpected argument '%s' (a prompt goes after -p)", arg);
         return 0;
+    case OPT_BATTERY:
+        a->battery = arg;
+        return 0;
     case ARGP_KEY_END:
-        if ((a->text == NULL) == (a->file == NULL)) argp_error(state, "give one of -p TEXT and -f FILE");
+        if ((a->text != NULL) + (a->file != NULL) + (a->battery != NULL) != 1)
+            argp_error(state, "give one of -p TEXT, -f FILE and --battery FILE.csv");
+        if (a->battery != NULL && a->out == NULL) argp_error(state, "--battery needs -o FOLDER");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -64,7 +71,7 @@ static const struct argp_child children[] = {{&cli_engine_argp, 0, NULL, 0}, {NU
 static const struct argp argp = {
     options,
     parse,
-    "-p TEXT | -f FILE",
+    "-p TEXT | -f FILE | --battery FILE.csv -o FOLDER",
     "Continue a prompt; the text goes to stdout, a dump to OUT.fgd.\v"
     "Examples:\n"
     "  forkgate generate -p 'It was a dark night' -n 32\n"
@@ -134,6 +141,22 @@ static enum status generate(const struct generate_args *a, const char *prompt, s
     return s;
 }
 
+static enum status generate_battery(const struct generate_args *a, struct err *err) {
+    char prompts[4096];
+    struct battery b;
+    struct sampler_config sampler = {a->engine.repeat_penalty, a->engine.temperature, a->engine.seed};
+    engine *e = NULL;
+    (void)snprintf(prompts, sizeof prompts, "%s/fixtures/prompts", cli_source_dir());
+    RETURN_IF_ERROR(battery_open(a->battery, prompts, &b, err));
+    enum status s = engine_open(a->engine.model, &a->engine.config, &e, err);
+    if (s == STATUS_OK) s = battery_generate(e, &b, &sampler, a->n, a->out, show_progress, NULL, err);
+    cli_progress_end();
+    if (s == STATUS_OK) printf("wrote %d dumps to %s\n", b.n, a->out);
+    engine_close(e);
+    battery_close(&b);
+    return s;
+}
+
 static int run(int argc, char **argv) {
     struct generate_args a;
     struct err err = {""};
@@ -141,6 +164,7 @@ static int run(int argc, char **argv) {
     cli_engine_default(&a.engine);
     a.n = 64;
     cli_parse(&argp, argc, argv, &a);
+    if (a.battery != NULL) return generate_battery(&a, &err) == STATUS_OK ? 0 : cli_fail("generate", &err);
     char *from_file = NULL;
     size_t n = a.text != NULL ? strlen(a.text) : 0;
     if (a.file != NULL && slurp_file(a.file, &from_file, &n, &err) != STATUS_OK)

@@ -3,23 +3,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gates/generate.h"
+#include "gates/battery.h"
 #include "tools/commands.h"
 #include "tools/slurp.h"
 
 struct replay_args {
     struct cli_engine engine;
-    const char *follow, *out, *file, *text;
+    const char *follow, *out, *file, *text, *battery;
     int decode;
 };
 
-enum { OPT_FOLLOW = 0x200, OPT_DECODE };
+enum { OPT_FOLLOW = 0x200, OPT_DECODE, OPT_BATTERY };
 
 static const struct argp_option options[] = {
     {"follow", OPT_FOLLOW, "GOLDEN.fgd", 0, "dump whose tokens are forced", 1},
     {"out", 'o', "OUT.fgd", 0, "write the dump", 1},
     {"file", 'f', "FILE", 0, "prompt (default: fixtures/prompts/NAME as the dump names it)", 1},
     {"prompt", 'p', "TEXT", 0, "prompt text", 1},
+    {"battery", OPT_BATTERY, "FILE.csv", 0, "replay every dump of the folder --follow into the folder -o", 1},
     {"decode", OPT_DECODE, NULL, 0,
      "one decode step per token instead of a chunked prefill (same bits, slower)", 1},
     {NULL, 0, NULL, 0, NULL, 0}};
@@ -50,7 +51,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case ARGP_KEY_END:
         if (a->follow == NULL) argp_error(state, "give --follow GOLDEN.fgd");
-        if (a->text != NULL && a->file != NULL) argp_error(state, "give -p or -f, not both");
+        if ((a->text != NULL) + (a->file != NULL) + (a->battery != NULL) > 1)
+            argp_error(state, "give one of -p, -f and --battery");
+        if (a->battery != NULL && a->out == NULL) argp_error(state, "--battery needs -o FOLDER");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -66,7 +69,9 @@ static const struct argp argp = {
     "hashes at every step, also where it would have chosen otherwise.\v"
     "Examples:\n"
     "  forkgate replay --follow a.fgd --geometry fa_tkv=64 -o control/a64.fgd\n"
-    "  forkgate diff a.fgd control/a64.fgd\n",
+    "  forkgate diff a.fgd control/a64.fgd\n"
+    "  forkgate replay --battery fixtures/battery.csv --follow base/ --geometry fa_tkv=64 "
+    "-o control/\n",
     children,
     NULL,
     NULL};
@@ -139,12 +144,33 @@ static int report(const dump *follow, const dump *d, const char *out) {
     return 0;
 }
 
+static void show_progress(void *ctx, uint64_t done, uint64_t total) {
+    (void)ctx;
+    cli_progress("replay: stream", done, total);
+}
+
+static enum status replay_battery(const struct replay_args *a, struct err *err) {
+    char prompts[4096];
+    struct battery b;
+    engine *e = NULL;
+    (void)snprintf(prompts, sizeof prompts, "%s/fixtures/prompts", cli_source_dir());
+    RETURN_IF_ERROR(battery_open(a->battery, prompts, &b, err));
+    enum status s = engine_open(a->engine.model, &a->engine.config, &e, err);
+    if (s == STATUS_OK) s = battery_replay(e, &b, a->follow, a->out, show_progress, NULL, err);
+    cli_progress_end();
+    if (s == STATUS_OK) printf("wrote %d dumps to %s\n", b.n, a->out);
+    engine_close(e);
+    battery_close(&b);
+    return s;
+}
+
 static int run(int argc, char **argv) {
     struct replay_args a;
     struct err err = {""};
     memset(&a, 0, sizeof a);
     cli_engine_default(&a.engine);
     cli_parse(&argp, argc, argv, &a);
+    if (a.battery != NULL) return replay_battery(&a, &err) == STATUS_OK ? 0 : cli_fail("replay", &err);
     dump *follow = NULL, *d = NULL;
     char *prompt = NULL;
     const char *name = NULL;
