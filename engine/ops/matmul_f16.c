@@ -8,7 +8,7 @@
 #include "../tcmodel.h"
 #include "twins.h"
 
-#define PANELS_PER_PART 4 /* panels a thread takes at least: 32 columns */
+#define PART_PRODUCTS   (1 << 15) /* least work of a thread, about 20 us: waking one costs several */
 #define DEQUANTISE_STEP 1024
 
 /* One row of W to f16; STATUS_INVALID at the first element without a finite f16 value. */
@@ -82,5 +82,6 @@ static void multiply_panels(void *ctx, int64_t begin, int64_t end, int thread) {
 void matmul_f16_twin(const struct twin_ctx *t, const struct weight *w, const struct act *a, int64_t rows,
                      float *y) {
     struct f16_job job = {t, w, a, rows, y};
-    par_for(t->pool, (w->n + TC_PANEL - 1) / TC_PANEL, PANELS_PER_PART, multiply_panels, &job);
+    int64_t grain = 1 + PART_PRODUCTS / (TC_PANEL * w->k * rows);
+    par_for(t->pool, (w->n + TC_PANEL - 1) / TC_PANEL, grain, multiply_panels, &job);
 }

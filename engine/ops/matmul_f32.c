@@ -8,8 +8,9 @@
 
 #include "twins.h"
 
-#define ROW_TILE 8
-#define STRETCH  1024 /* elements dequantised at a time: a multiple of every block and of F32_LANES */
+#define ROW_TILE      8
+#define PART_PRODUCTS (1 << 15) /* least work of a thread, about 20 us: waking one costs several */
+#define STRETCH       1024 /* elements dequantised at a time: a multiple of every block and of F32_LANES */
 
 _Static_assert(STRETCH % QK_256 == 0 && STRETCH % F32_LANES == 0,
                "a stretch holds whole blocks and whole lanes");
@@ -75,5 +76,5 @@ static void multiply_columns(void *ctx, int64_t begin, int64_t end, int thread) 
 void matmul_f32_twin(const struct twin_ctx *t, const struct weight *w, const struct act *a, int64_t rows,
                      float *y) {
     struct f32_job job = {w, a, t->use_avx2 ? lanes_avx2 : lanes_scalar, rows, y};
-    par_for(t->pool, w->n, 8, multiply_columns, &job);
+    par_for(t->pool, w->n, 8 + PART_PRODUCTS / (w->k * rows), multiply_columns, &job);
 }

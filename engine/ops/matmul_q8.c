@@ -10,6 +10,8 @@
 #include "../dtype_codes.h"
 #include "q8_panel.h"
 
+#define PART_PRODUCTS (1 << 19) /* least work of a thread, about 20 us: waking one costs several */
+
 struct q8_layout q8_layout_of(enum dtype t) {
     struct q8_layout l = {0};
     int is_k = t == DTYPE_Q4_K || t == DTYPE_Q5_K || t == DTYPE_Q6_K;
@@ -165,5 +167,6 @@ void matmul_q8_twin(const struct twin_ctx *t, const struct weight *w, const stru
                     float *y) {
     struct q8_job job = {w,    a, q8_layout_of(w->dtype), t->use_avx2 ? q8_panel_avx2 : q8_panel_scalar,
                          rows, y};
-    par_for(t->pool, (w->n + Q8_ROWS - 1) / Q8_ROWS, 1, multiply_panels, &job);
+    int64_t grain = 1 + PART_PRODUCTS / (Q8_ROWS * w->k * rows);
+    par_for(t->pool, (w->n + Q8_ROWS - 1) / Q8_ROWS, grain, multiply_panels, &job);
 }
