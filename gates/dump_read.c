@@ -27,6 +27,11 @@ struct hash128 dump_content_hash(const dump *d) {
     return hash_bytes(d->bytes, d->size);
 }
 
+const void *dump_bytes(const dump *d, size_t *n) {
+    *n = d->size;
+    return d->bytes;
+}
+
 static const uint8_t *record_bytes(const dump *d, uint64_t i) {
     return d->bytes + d->at.records_offset + i * d->at.stride;
 }

@@ -1,0 +1,83 @@
+/* golden.h - committed streams: a manifest of one reviewable line each, and the dumps it names by content hash.
+ * Not a cache: nothing here is rewritten by a verifying run; only golden_refresh.h changes a golden, with a reason.
+ * Idea: golden/manifest.csv is the only commit point. A dump in the folder that no line names does not exist; a line
+ * whose fields do not follow from its dump is damage.
+ * Source: DESIGN of forkgate, section 7. Exercise: ctest -R unit.golden */
+#ifndef FORKGATE_GOLDEN_H
+#define FORKGATE_GOLDEN_H
+
+#include "engine/engine.h"
+#include "gates/dump.h"
+
+/* What a candidate's stream must share with a golden to be judged by it. CPU and GPU share goldens: the backend is no
+ * key; the arithmetic (arch, route, KV type, fa_tkv, fa_chunk) is. */
+struct golden_key {
+    struct hash128 model, prompt; /* of the model file's and the prompt's bytes */
+    char route[8], arch[8], kv[8], logits[8];
+    int fa_tkv, fa_chunk;
+    char sampler[64]; /* "greedy", and " penalty=1.1" when there is one */
+};
+
+struct golden_entry {
+    struct golden_key key;
+    char name[96];  /* "sm_90-f16/holmes", unique */
+    char file[128]; /* "sm_90-f16/<content hash>.fgd", below golden/ */
+    char model[64], prompt[64];
+    uint64_t n_requested, count;
+    char stop[16];
+    struct hash128 stream_hash, logits_hash;
+    double smallest_gap;              /* nats, over the stream; NaN when unknown */
+    char text_head[64];               /* first bytes of the text, escaped */
+    char provenance[HASH_TEXT_BYTES]; /* id: hash of the dump's provenance text */
+    char commit[24];                  /* of the build that made it */
+    char replaces[HASH_TEXT_BYTES];   /* logits hash of the golden before; empty for the first */
+    char reason[200];
+};
+
+struct golden_set {
+    char dir[2048]; /* the folder with manifest.csv */
+    struct golden_entry *entries;
+    size_t n;
+    struct hash128 manifest; /* of the manifest's bytes as read; zero when there is none */
+};
+
+/* Reads dir/manifest.csv; a missing file is an empty set. STATUS_FORMAT names the record: bad field, repeated name or key,
+ * a file name that leaves the folder. */
+enum status golden_load(const char *dir, struct golden_set *out, struct err *err);
+void golden_free(struct golden_set *s);
+/* The manifest as text (malloc'ed), entries sorted by name. */
+enum status golden_format(const struct golden_set *s, char **text, size_t *n, struct err *err);
+
+/* Every field but replaces and reason, from a dump. STATUS_USAGE when it lacks what a golden needs (ids, row hashes,
+ * provenance keys) or is INVALID. */
+enum status golden_describe(const dump *d, struct golden_entry *out, struct err *err);
+
+/* The key of a stream that this engine would make. model: hash of the model file. */
+enum status golden_key_of(const struct engine_config *config, const struct hash128 *model, const void *prompt,
+                          size_t prompt_bytes, struct golden_key *out);
+int golden_key_equal(const struct golden_key *a, const struct golden_key *b);
+/* NULL when no golden has this key. */
+const struct golden_entry *golden_find(const struct golden_set *s, const struct golden_key *key);
+const struct golden_entry *golden_by_name(const struct golden_set *s, const char *name);
+
+/* Opens the entry's dump: integrity, content hash against the file's name, every manifest field re-derived. */
+enum status golden_open(const struct golden_set *s, const struct golden_entry *e, dump **out,
+                        struct err *err);
+
+/* ---- comparing the first n records ---- */
+struct golden_match {
+    uint64_t compared;        /* records */
+    uint64_t first_token;     /* first record with another token or other bytes; UINT64_MAX when none */
+    uint64_t first_row;       /* first record with another row hash; UINT64_MAX when none */
+    uint64_t n_rows;          /* records with another row hash */
+    int lengths_differ;       /* one ended within n where the other went on */
+    struct hash128 want, got; /* of the compared tokens and row hashes */
+};
+/* n: at most that many records of each. A record without a row hash never matches. */
+struct golden_match golden_compare(const dump *golden, const dump *candidate, uint64_t n);
+int golden_matches(const struct golden_match *m);
+/* One sentence: where the rows leave each other, where the tokens fork, how close it was. */
+void golden_explain(const dump *golden, const dump *candidate, const struct golden_match *m, char *out,
+                    size_t room);
+
+#endif
