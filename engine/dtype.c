@@ -84,21 +84,26 @@ void dtype_scale_min_k(const uint8_t scales[12], int j, int *scale, int *min) {
     }
 }
 
-/* One block of a quantised type; the formulas of dtype.h, each operation rounded on its own. */
+/* y = s * q, or s * q + m: two roundings, never fused. */
+static void scale_codes(const int8_t *q, int n, float s, int has_min, float m, float *y) {
+    if (has_min)
+        for (int i = 0; i < n; i++) y[i] = s * (float)q[i] + m;
+    else
+        for (int i = 0; i < n; i++) y[i] = s * (float)q[i];
+}
+
+/* One block of a quantised type by the formula of dtype.h; x - dmin*m is computed as x + (-(dmin*m)), the same bits. */
 static void dequantise_block(enum dtype t, const void *block, float *y) {
     struct block_codes c;
     dtype_block_codes(t, block, &c);
-    int n = dtype_info((int)t)->block;
-    for (int i = 0; i < n; i++) {
-        float q = (float)c.q[i];
-        if (t == DTYPE_Q4_K || t == DTYPE_Q5_K)
-            y[i] = (c.d * (float)c.scale[i / 32]) * q - (c.m * (float)c.min[i / 32]);
-        else if (t == DTYPE_Q6_K)
-            y[i] = (c.d * (float)c.scale[i / 16]) * q;
-        else if (t == DTYPE_Q4_1 || t == DTYPE_Q5_1)
-            y[i] = c.d * q + c.m;
-        else
-            y[i] = c.d * q;
+    int is_45_k = t == DTYPE_Q4_K || t == DTYPE_Q5_K, sub = t == DTYPE_Q6_K ? 16 : 32;
+    if (!is_45_k && t != DTYPE_Q6_K) {
+        scale_codes(c.q, QK_32, c.d, t == DTYPE_Q4_1 || t == DTYPE_Q5_1, c.m, y);
+        return;
+    }
+    for (int j = 0; j < QK_256 / sub; j++) {
+        float min = is_45_k ? -(c.m * (float)c.min[j]) : 0.0f;
+        scale_codes(c.q + j * sub, sub, c.d * (float)c.scale[j], is_45_k, min, y + j * sub);
     }
 }
 

@@ -8,7 +8,7 @@
 
 #include "twins.h"
 
-#define ROW_TILE      8
+#define ROW_TILE      32
 #define PART_PRODUCTS (1 << 15) /* least work of a thread, about 20 us: waking one costs several */
 #define STRETCH       1024 /* elements dequantised at a time: a multiple of every block and of F32_LANES */
 
