@@ -6,5 +6,7 @@ const struct command *const commands[] = {
     &cmd_generate,
     &cmd_replay,
     &cmd_diff,
+    &cmd_inspect,
+    &cmd_import,
     NULL,
 };
