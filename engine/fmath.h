@@ -76,17 +76,25 @@ FM_FN float fm_rintf(float x) {
     return (x + 0x1.8p23f) - 0x1.8p23f;
 }
 
+/* 2^f - 1 = f * (C1 + f*(C2 + ..)) on [-0.5, 0.5], relative error 3.6e-9; vector code uses the same names. */
+#define FM_EXP2_C1 0x1.62e430p-1f
+#define FM_EXP2_C2 0x1.ebfbd8p-3f
+#define FM_EXP2_C3 0x1.c6af78p-5f
+#define FM_EXP2_C4 0x1.3b30b0p-7f
+#define FM_EXP2_C5 0x1.5f0a66p-10f
+#define FM_EXP2_C6 0x1.3f906cp-13f
+
 /* 2^x, below 1 ULP. exp2(0) = 1; x < -126 gives +0 (also -Inf); x >= 128 gives +Inf; NaN gives NaN. */
 FM_FN float fm_exp2f(float x) {
     if (fm_f32_is_nan(x)) return fm_f32_from_bits(0x7fc00000u);
     if (x < -126.0f) return 0.0f;
     if (x >= 128.0f) return fm_f32_from_bits(0x7f800000u);
     float n = fm_rintf(x), f = x - n; /* exact, |f| <= 0.5 */
-    float q = fmaf(f, 0x1.3f906cp-13f, 0x1.5f0a66p-10f);
-    q = fmaf(f, q, 0x1.3b30b0p-7f);
-    q = fmaf(f, q, 0x1.c6af78p-5f);
-    q = fmaf(f, q, 0x1.ebfbd8p-3f);
-    q = fmaf(f, q, 0x1.62e430p-1f);
+    float q = fmaf(f, FM_EXP2_C6, FM_EXP2_C5);
+    q = fmaf(f, q, FM_EXP2_C4);
+    q = fmaf(f, q, FM_EXP2_C3);
+    q = fmaf(f, q, FM_EXP2_C2);
+    q = fmaf(f, q, FM_EXP2_C1);
     float p = fmaf(f, q, 1.0f);
     /* the result is a normal number for every x in range, so the exponent field takes n without a carry */
     return fm_f32_from_bits(fm_f32_bits(p) + ((uint32_t)(int32_t)n << 23));
