@@ -77,9 +77,3 @@ enum status sampler_next(const struct sampler_config *c, const float *logits, in
     *token = temperature_is_on(c) ? draw(c, scratch, n_vocab, step) : argmax(scratch, n_vocab);
     return STATUS_OK;
 }
-
-double sampler_logsumexp(const float *logits, int n_vocab, float max) {
-    double lane[4] = {0.0, 0.0, 0.0, 0.0};
-    for (int i = 0; i < n_vocab; i++) lane[i % 4] += (double)fm_expf(logits[i] - max);
-    return (double)max + fm_log((lane[0] + lane[1]) + (lane[2] + lane[3]));
-}

@@ -37,9 +37,13 @@ enum status sampler_next(const struct sampler_config *c, const float *logits, in
                          const struct top2 *raw, const uint8_t *seen, float *scratch, uint64_t step,
                          int32_t *token, struct err *err);
 
-/* logsumexp of a row, natural log: max + log(sum exp(l - max)); terms fm_expf in f32, summed in double over 4
- * strided lanes (i mod 4), lanes added as (0+1)+(2+3). -Inf logits contribute nothing. */
+/* logsumexp of a row, natural log: max + log(sum exp(l - max)); terms fm_expf in f32, summed in double over
+ * LOGSUMEXP_LANES strided lanes, then a halving tree. -Inf logits contribute nothing; max is the row's largest logit.
+ * Scalar and AVX2 code give the same bits (logsumexp.c). */
+#define LOGSUMEXP_LANES 8
 double sampler_logsumexp(const float *logits, int n_vocab, float max);
+/* The same with the code path named, for the test that compares the two. */
+double sampler_logsumexp_with(const float *logits, int n_vocab, float max, int use_avx2);
 
 #ifdef __cplusplus
 }

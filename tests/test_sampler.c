@@ -6,6 +6,7 @@
 
 #include "engine/rng.h"
 #include "engine/sampler.h"
+#include "engine/tcmodel.h"
 
 static struct top2 census(const float *l, int n) {
     struct top2 t = {-1, -1, -INFINITY, -INFINITY, 0, 0, -1};
@@ -72,7 +73,8 @@ Test(sampler, rows_that_cannot_be_judged_are_refused) {
         struct top2 t = census(rows[r], 3);
         int32_t token = 0;
         struct err err;
-        cr_assert_eq(sampler_next(&c, rows[r], 3, &t, NULL, NULL, 0, &token, &err), STATUS_INVALID, "row %d", r);
+        cr_assert_eq(sampler_next(&c, rows[r], 3, &t, NULL, NULL, 0, &token, &err), STATUS_INVALID, "row %d",
+                     r);
         cr_assert_eq(token, -1, "row %d gave a token", r);
     }
 }
@@ -85,6 +87,23 @@ Test(sampler, logsumexp_matches_a_long_double_sum) {
     for (int i = 1; i < 64; i++) max = l[i] > max ? l[i] : max;
     for (int i = 0; i < 64; i++) sum += expl((long double)l[i]);
     cr_assert(fabs(sampler_logsumexp(l, 64, max) - (double)logl(sum)) < 1e-6, "off by more than 1e-6");
+}
+
+Test(sampler, logsumexp_is_the_same_on_both_code_paths) {
+    static float l[1003];
+    if (!tc_have_avx2()) cr_skip_test("no AVX2 here");
+    for (uint64_t round = 0; round < 200; round++) {
+        float max = -INFINITY, spread = (float)(1 + round % 40) * 4.0f;
+        for (int i = 0; i < 1003; i++) {
+            l[i] = rng_normal(round, (uint64_t)i) * spread;
+            if (rng_u64(round, (uint64_t)i) % 97 == 0) l[i] = -INFINITY;
+            if (l[i] > max) max = l[i];
+        }
+        double scalar = sampler_logsumexp_with(l, 1003, max, 0),
+               simd = sampler_logsumexp_with(l, 1003, max, 1);
+        cr_assert(memcmp(&scalar, &simd, sizeof scalar) == 0, "round %d: %a and %a", (int)round, scalar,
+                  simd);
+    }
 }
 
 Test(sampler, configuration_out_of_range_is_a_usage_error) {
