@@ -79,7 +79,8 @@ static enum status make_synthetic(struct job *j, const struct quant_choice *q) {
             return err_set(j->err, STATUS_USAGE, "architecture '%s' is not one of llama, qwen2, qwen3",
                            r->arch);
         shape.arch = r->arch;
-        /* A tiny qwen3 has heads wider than n_embd / n_head and no power of two, as real ones may. */
+        /* The tiny models carry what the real ones of their kind may: factors, or heads wider than n_embd / n_head. */
+        if (strcmp(name, "tiny") == 0 && strcmp(r->arch, "llama") == 0) shape.rope_factors = 1;
         if (strcmp(name, "tiny") == 0 && strcmp(r->arch, "qwen3") == 0) shape.head_dim = 96;
     }
     struct plan plan;

@@ -212,6 +212,14 @@ Test(make_file, tiny_models_load_and_their_vocabulary_round_trips) {
         cr_expect_eq(m->layers[0].w_down.dtype, DTYPE_Q4_K);
         cr_expect_eq(m->output.dtype, DTYPE_Q6_K, "a tied matrix makes the logits");
         model_free(m);
+        const struct gguf_tensor *factors = gguf_tensor_find(g, "rope_freqs.weight");
+        cr_assert_eq(factors != NULL, a == 0, "%s", archs[a]);
+        for (int i = 0; factors != NULL && i < 32; i++) {
+            float f;
+            memcpy(&f, (const char *)factors->data + 4 * i, 4);
+            cr_expect(f == plan_rope_factor(1e4f, i, 32) && f >= 1.0f && f <= 8.0f, "factor %d: %g", i,
+                      (double)f);
+        }
         vocab *v = NULL;
         cr_assert_eq(vocab_open(g, &v, &err), STATUS_OK, "%s", err.message);
         cr_expect_eq(vocab_size(v), 320);
