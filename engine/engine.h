@@ -91,6 +91,8 @@ uint64_t session_overflows(const session *s);
 /* ---- observing ---- */
 /* NULL fn: off. STATUS_NOMEM when the staging buffer for event data is refused. */
 enum status engine_set_trace(engine *e, trace_fn *fn, void *ctx, struct err *err);
+/* The same without copies, for watchers that look where the tensors are (trace.h). NULL fn: off. */
+void engine_set_tap(engine *e, tap_fn *fn, void *ctx);
 int engine_kernel_counts(engine *e, struct kernel_count out[BACKEND_KERNELS_MAX]);
 
 /* ---- access for gates that test below the session (fill the KV tail with noise, read cache rows) ---- */

@@ -94,9 +94,17 @@ struct pass {
     int64_t rows;
 };
 
+static enum status tell_tap(const struct pass *p, const struct tap_event *event, struct err *err) {
+    const struct observer *o = p->observer;
+    if (o == NULL || o->tap == NULL) return STATUS_OK;
+    return o->tap(o->tap_ctx, p->b, event, err);
+}
+
 static enum status observe_rows(const struct pass *p, const char *op, const char *tensor, const float *data,
                                 int64_t rows, int64_t cols, const int32_t *pos, struct err *err) {
     struct observer *o = p->observer;
+    struct tap_event seen = {op, tensor, p->layer, rows, cols, data, NULL, NULL, 0, pos};
+    RETURN_IF_ERROR(tell_tap(p, &seen, err));
     if (o == NULL || o->fn == NULL) return STATUS_OK;
     size_t floats = (size_t)rows * (size_t)cols;
     if (floats > o->host_floats)
@@ -130,14 +138,18 @@ static enum status head_norm(const struct pass *p, const char *tensor, const str
 
 /* Prepares x once for every form its consumers want. Which forms is decided by the weights, never by a pointer: a cache
  * keyed on addresses would serve stale codes when a buffer is reused. */
-static enum status prepare(const struct pass *p, const float *x, int64_t rows, int64_t k,
+static enum status prepare(const struct pass *p, const char *tensor, const float *x, int64_t k,
                            const struct weight *const *consumers, int n, struct err *err) {
+    const int32_t *pos = p->s->pos + (p->s->n_rows - p->rows); /* the head's rows are the step's last */
     int done[ACT_KINDS] = {0};
     for (int i = 0; i < n; i++) {
         enum act_kind kind = consumers[i]->act;
         if (done[kind]) continue;
         done[kind] = 1;
-        RETURN_IF_ERROR(p->b->act_prepare(p->b, kind, x, rows, k, &p->w->act[kind], err));
+        RETURN_IF_ERROR(p->b->act_prepare(p->b, kind, x, p->rows, k, &p->w->act[kind], err));
+        struct tap_event seen = {"act_prepare", tensor,           p->layer, p->rows, k,
+                                 NULL,          &p->w->act[kind], NULL,     0,       pos};
+        RETURN_IF_ERROR(tell_tap(p, &seen, err));
     }
     return STATUS_OK;
 }
@@ -154,7 +166,7 @@ static enum status attention_block(const struct pass *p, const struct model_laye
     int64_t q_cols = (int64_t)c->n_head * c->head_dim, kv_cols = (int64_t)c->n_kv_head * c->head_dim;
     RETURN_IF_ERROR(norm(p, "attn_norm", w->x, &y->attn_norm, w->h, err));
     const struct weight *const qkv[] = {&y->wq, &y->wk, &y->wv};
-    RETURN_IF_ERROR(prepare(p, w->h, p->rows, c->n_embd, qkv, 3, err));
+    RETURN_IF_ERROR(prepare(p, "attn_norm", w->h, c->n_embd, qkv, 3, err));
     RETURN_IF_ERROR(product(p, "q", &y->wq, w->q, err));
     RETURN_IF_ERROR(product(p, "k", &y->wk, w->k, err));
     RETURN_IF_ERROR(product(p, "v", &y->wv, w->v, err));
@@ -167,10 +179,13 @@ static enum status attention_block(const struct pass *p, const struct model_laye
     RETURN_IF_ERROR(p->b->rope(p->b, p->s, &p->m->rope, c->n_kv_head, c->head_dim, w->k, err));
     RETURN_IF_ERROR(observe(p, "rope", "k_rope", w->k, kv_cols, err));
     RETURN_IF_ERROR(p->b->kv_append(p->b, p->s, p->layer, w->k, w->v, err));
+    struct tap_event seen = {"kv_append", "kv", p->layer, p->rows,     kv_cols,
+                             NULL,        NULL, p->s->kv, p->s->n_seq, p->s->pos};
+    RETURN_IF_ERROR(tell_tap(p, &seen, err));
     RETURN_IF_ERROR(p->b->attention(p->b, p->s, p->layer, c->n_head, w->q, w->o, err));
     RETURN_IF_ERROR(observe(p, "attention", "attn", w->o, q_cols, err));
     const struct weight *const out[] = {&y->wo};
-    RETURN_IF_ERROR(prepare(p, w->o, p->rows, q_cols, out, 1, err));
+    RETURN_IF_ERROR(prepare(p, "attn", w->o, q_cols, out, 1, err));
     RETURN_IF_ERROR(product(p, "attn_out", &y->wo, w->h, err));
     RETURN_IF_ERROR(p->b->add(p->b, w->x, w->h, p->rows * c->n_embd, err));
     return observe(p, "add", "attn_residual", w->x, c->n_embd, err);
@@ -181,13 +196,13 @@ static enum status ffn_block(const struct pass *p, const struct model_layer *y, 
     struct workspace *w = p->w;
     RETURN_IF_ERROR(norm(p, "ffn_norm", w->x, &y->ffn_norm, w->h, err));
     const struct weight *const gate_up[] = {&y->w_gate, &y->w_up};
-    RETURN_IF_ERROR(prepare(p, w->h, p->rows, c->n_embd, gate_up, 2, err));
+    RETURN_IF_ERROR(prepare(p, "ffn_norm", w->h, c->n_embd, gate_up, 2, err));
     RETURN_IF_ERROR(product(p, "ffn_gate", &y->w_gate, w->gate, err));
     RETURN_IF_ERROR(product(p, "ffn_up", &y->w_up, w->up, err));
     RETURN_IF_ERROR(p->b->swiglu(p->b, w->gate, w->up, p->rows * c->n_ff, w->gate, err));
     RETURN_IF_ERROR(observe(p, "swiglu", "ffn_act", w->gate, c->n_ff, err));
     const struct weight *const down[] = {&y->w_down};
-    RETURN_IF_ERROR(prepare(p, w->gate, p->rows, c->n_ff, down, 1, err));
+    RETURN_IF_ERROR(prepare(p, "ffn_act", w->gate, c->n_ff, down, 1, err));
     RETURN_IF_ERROR(product(p, "ffn_down", &y->w_down, w->h, err));
     RETURN_IF_ERROR(p->b->add(p->b, w->x, w->h, p->rows * c->n_embd, err));
     return observe(p, "add", "ffn_residual", w->x, c->n_embd, err);
@@ -204,7 +219,7 @@ static enum status head(struct pass *p, int head_row, struct err *err) {
         p->b->rmsnorm(p->b, x, p->m->output_norm.data, c->rms_eps, p->rows, c->n_embd, w->h, err));
     RETURN_IF_ERROR(observe_rows(p, "rmsnorm", "output_norm", w->h, p->rows, c->n_embd, pos, err));
     const struct weight *const out[] = {&p->m->output};
-    RETURN_IF_ERROR(prepare(p, w->h, p->rows, c->n_embd, out, 1, err));
+    RETURN_IF_ERROR(prepare(p, "output_norm", w->h, c->n_embd, out, 1, err));
     RETURN_IF_ERROR(p->b->matmul(p->b, &p->m->output, &w->act[p->m->output.act], p->rows, w->logits, err));
     RETURN_IF_ERROR(observe_rows(p, "matmul", "logits", w->logits, p->rows, c->n_vocab_rows, pos, err));
     return p->b->top2(p->b, w->logits, p->rows, c->n_vocab, c->n_vocab_rows, w->top, err);

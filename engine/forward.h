@@ -30,6 +30,8 @@ struct observer {
     void *ctx;
     float *host; /* staging for the event's data */
     size_t host_floats;
+    tap_fn *tap;
+    void *tap_ctx;
 };
 
 enum status workspace_open(const struct model *m, int max_rows, struct workspace *out, struct err *err);

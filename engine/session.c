@@ -155,6 +155,12 @@ int engine_is_end(const engine *e, int32_t id) {
     return vocab_is_end(e->vocab, id);
 }
 
+/* A replayed graph runs no host code between ops, so a watched step is always an eager one (same bits). */
+static void choose_graphs(engine *e) {
+    int watched = e->observer.fn != NULL || e->observer.tap != NULL;
+    e->backend->config.graphs = watched ? 0 : e->config.compute.graphs;
+}
+
 enum status engine_set_trace(engine *e, trace_fn *fn, void *ctx, struct err *err) {
     const struct model_config *c = &e->model->config;
     e->observer.fn = NULL;
@@ -171,9 +177,14 @@ enum status engine_set_trace(engine *e, trace_fn *fn, void *ctx, struct err *err
     }
     e->observer.fn = fn;
     e->observer.ctx = ctx;
-    /* A replayed graph runs no host code between ops, so a watched step is always an eager one (same bits). */
-    e->backend->config.graphs = fn == NULL ? e->config.compute.graphs : 0;
+    choose_graphs(e);
     return STATUS_OK;
+}
+
+void engine_set_tap(engine *e, tap_fn *fn, void *ctx) {
+    e->observer.tap = fn;
+    e->observer.tap_ctx = ctx;
+    choose_graphs(e);
 }
 
 int engine_kernel_counts(engine *e, struct kernel_count out[BACKEND_KERNELS_MAX]) {

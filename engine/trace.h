@@ -7,6 +7,8 @@
 
 #include <stdint.h>
 
+#include "status.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -21,6 +23,28 @@ struct trace_event {
 };
 
 typedef void trace_fn(void *ctx, const struct trace_event *event);
+
+struct act;
+struct backend;
+struct kv_cache;
+
+/* What a tap sees: the moments of a trace and two more (act_prepare, kv_append), with no copy made. Pointers are backend
+ * memory, good during the call; exactly one of data, act and kv is set. A tap decides what is worth copying. */
+struct tap_event {
+    const char *op;     /* as in trace_event, and "act_prepare", "kv_append" */
+    const char *tensor; /* as in trace_event; act_prepare: the name of its input; kv_append: "kv" */
+    int layer;
+    int64_t rows, cols;               /* act_prepare: of its input; kv_append: of one of k and v */
+    const float *data;                /* [rows, cols] */
+    const struct act *act;            /* act_prepare */
+    const struct kv_cache *const *kv; /* [n_seq] kv_append: one cache for all rows, or one a row */
+    int n_seq;
+    const int32_t *pos; /* [rows] absolute positions, host memory */
+};
+
+/* Anything but STATUS_OK stops the step with that status. */
+typedef enum status tap_fn(void *ctx, struct backend *backend, const struct tap_event *event,
+                           struct err *err);
 
 #ifdef __cplusplus
 }

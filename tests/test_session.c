@@ -190,6 +190,56 @@ Test(session, an_observer_sees_every_op_and_changes_nothing) {
     engine_close(e);
 }
 
+struct tap_seen {
+    int events, act, kv, data, last_pos;
+    float first_norm; /* the first value of the first norm, read where it lies */
+};
+
+static enum status look(void *ctx, struct backend *b, const struct tap_event *event, struct err *err) {
+    struct tap_seen *seen = ctx;
+    seen->events++;
+    seen->act += event->act != NULL;
+    seen->kv += event->kv != NULL && event->n_seq == 1;
+    seen->data += event->data != NULL;
+    seen->last_pos = event->pos[event->rows - 1];
+    if (seen->events == 2) return b->copy_out(b, &seen->first_norm, event->data, sizeof(float), err);
+    return STATUS_OK;
+}
+
+static enum status refuse(void *ctx, struct backend *b, const struct tap_event *event, struct err *err) {
+    (void)ctx;
+    (void)b;
+    return err_set(err, STATUS_LIMIT, "enough at %s", event->op);
+}
+
+Test(session, a_tap_sees_prepared_activations_and_the_cache_too_and_may_stop_a_step) {
+    float *want = whole_prompt_logits(ROUTE_Q8);
+    engine *e = open_engine(ROUTE_Q8, 512);
+    session *s = open_session(e);
+    int32_t *ids = NULL;
+    struct tap_seen seen = {0, 0, 0, 0, 0, 0.0f};
+    struct err err = {""};
+    struct engine_info info;
+    size_t n = encode(e, &ids);
+    engine_describe(e, &info);
+    engine_set_tap(e, look, &seen);
+    must(session_prefill(s, ids, n, &err), &err);
+    cr_assert(memcmp(want, session_logits(s), row_bytes(e)) == 0, "watching changed the bits");
+    cr_assert_eq(seen.data, 1 + info.n_layer * 15 + 2, "saw %d tensors", seen.data);
+    cr_assert_eq(seen.act, info.n_layer * 4 + 1, "saw %d prepared inputs", seen.act);
+    cr_assert_eq(seen.kv, info.n_layer, "saw %d appends", seen.kv);
+    cr_assert_eq(seen.last_pos, (int)n - 1, "the head's row is of position %d", seen.last_pos);
+    cr_assert(seen.first_norm != 0.0f, "nothing was read");
+    must(session_rewind(s, 0, &err), &err);
+    engine_set_tap(e, refuse, NULL);
+    cr_assert_eq(session_prefill(s, ids, n, &err), STATUS_LIMIT);
+    cr_assert_str_eq(err.message, "enough at embed");
+    free(want);
+    free(ids);
+    session_close(s);
+    engine_close(e);
+}
+
 static enum status count_rows(void *ctx, int pos, const float *logits, const struct top2 *top,
                               struct err *err) {
     (void)logits;
