@@ -34,6 +34,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case OPT_FOLLOW:
         a->follow = arg;
         return 0;
+    case OPT_BATTERY:
+        a->battery = arg;
+        return 0;
     case OPT_DECODE:
         a->decode = 1;
         return 0;

@@ -8,5 +8,6 @@ const struct command *const commands[] = {
     &cmd_diff,
     &cmd_inspect,
     &cmd_import,
+    &cmd_make_model,
     NULL,
 };

@@ -10,5 +10,6 @@ extern const struct command cmd_run;
 extern const struct command cmd_diff;
 extern const struct command cmd_import;
 extern const struct command cmd_inspect;
+extern const struct command cmd_make_model;
 
 #endif
