@@ -172,6 +172,34 @@ static enum status check_valid(const dump *d, struct err *err) {
                    reason);
 }
 
+static void judge_pair(const dump *x, const dump *y, const dump *a, const dump *b, struct tally *t) {
+    if (!is_pair(x, y)) return;
+    if (applies(x, y, a, b))
+        measure_pair(x, y, t);
+    else
+        t->left_out++;
+}
+
+/* The dump that Y replays may lie beside Y, or, under Y's file name, beside the base under judgement: a battery keeps its
+ * base in one folder and each control in another. */
+static enum status judge_sibling(const dump *y, const dump *a, const dump *b, struct tally *t,
+                                 struct err *err) {
+    if (a == NULL) return STATUS_OK;
+    const char *slash = strrchr(dump_name(y), '/'), *base = strrchr(dump_name(a), '/');
+    const char *file = slash == NULL ? dump_name(y) : slash + 1;
+    int dir_length = base == NULL ? 1 : (int)(base - dump_name(a));
+    size_t n = (size_t)dir_length + strlen(file) + 2;
+    char *path = malloc(n);
+    if (path == NULL) return err_set(err, STATUS_NOMEM, "%s: out of memory", file);
+    (void)snprintf(path, n, "%.*s/%s", dir_length, base == NULL ? "." : dump_name(a), file);
+    dump *x = NULL;
+    enum status s = access(path, F_OK) == 0 ? dump_open(path, &x, err) : STATUS_OK;
+    free(path);
+    if (s == STATUS_OK && x != NULL) judge_pair(x, y, a, b, t);
+    dump_close(x);
+    return s;
+}
+
 static enum status measure(const char *dir, const dump *a, const dump *b, struct tally *t, struct err *err) {
     struct folder f;
     memset(t, 0, sizeof *t);
@@ -179,13 +207,8 @@ static enum status measure(const char *dir, const dump *a, const dump *b, struct
     enum status s = STATUS_OK;
     for (int y = 0; y < f.n && s == STATUS_OK; y++) {
         s = check_valid(f.dumps[y], err);
-        for (int x = 0; x < f.n && s == STATUS_OK; x++) {
-            if (!is_pair(f.dumps[x], f.dumps[y])) continue;
-            if (applies(f.dumps[x], f.dumps[y], a, b))
-                measure_pair(f.dumps[x], f.dumps[y], t);
-            else
-                t->left_out++;
-        }
+        if (s == STATUS_OK) s = judge_sibling(f.dumps[y], a, b, t, err);
+        for (int x = 0; x < f.n && s == STATUS_OK; x++) judge_pair(f.dumps[x], f.dumps[y], a, b, t);
     }
     folder_close(&f);
     return s;
