@@ -43,6 +43,7 @@ static int shapes_equal(const struct compare_shape *a, const struct compare_shap
 static struct compare_result refuse(struct compare_result r, const char *reason) {
     r.verdict = VERDICT_FAIL;
     r.headroom = (double)NAN;
+    r.errors = metrics_errors(NULL, NULL, NULL, 0); /* all NaN: a caller that judges them again must fail too */
     (void)snprintf(r.reason, sizeof r.reason, "%s", reason);
     return r;
 }

@@ -47,6 +47,8 @@ Test(compare, a19_nan_never_passes) {
     opt_in.nan_pairs = 1;
     cr_assert_eq(judge(&opt_in).verdict, VERDICT_PASS, "(c) by opt-in only");
     got[9] = NAN;
+    cr_assert(isnan(judge(&opt_in).errors.max_scaled) && isnan(judge(&opt_in).errors.rms_scaled),
+              "a refused result has no small error to judge again");
     cr_assert_eq(judge(&opt_in).verdict, VERDICT_FAIL, "an unpaired NaN beside a paired one");
 }
 

@@ -1,0 +1,113 @@
+/* gate_golden.c - CLAIM: the candidate's greedy streams are the golden ones, bit for bit, on this route.
+ * Needs: model, golden/manifest.csv. The golden is that of the default geometry for the candidate's arch, route and KV
+ * type: a tile experiment is judged against the rails it left. Arms: golden, launched, negative.
+ * Exercise: forkgate run --only stream.golden.f16 */
+#include <stdio.h>
+#include <string.h>
+
+#include "gates/model/model_gates.h"
+#include "gates/model/streams.h"
+
+/* The commit of the build under test equals that of the golden: still a check, but no independent evidence. */
+static const char *grade_of(const struct golden_entry *e, const dump *got) {
+    const char *commit = provenance_get(dump_provenance(got), "commit");
+    return commit != NULL && strcmp(commit, e->commit) == 0 ? "self" : "recorded";
+}
+
+static enum status key_of(const struct engine_config *config, const dump *got, const struct stream_prompt *p,
+                          struct golden_key *key, struct err *err) {
+    struct engine_config c = *config;
+    struct hash128 model;
+    const char *text = provenance_get(dump_provenance(got), "model.xxh3");
+    if (text == NULL || !hash_parse(text, &model))
+        return err_set(err, STATUS_INVALID, "%s: no model hash in its provenance", p->name);
+    struct geometry g = geometry_default(c.compute.arch);
+    c.compute.geometry = g;
+    return golden_key_of(&c, &model, p->bytes, p->n, key);
+}
+
+static enum status judge_one(const struct stream_arm *arm, const struct golden_set *set,
+                             const struct engine_config *config, const struct stream_prompt *p,
+                             const dump *got, struct err *err) {
+    struct golden_key key;
+    RETURN_IF_ERROR(key_of(config, got, p, &key, err));
+    const struct golden_entry *e = golden_find(set, &key);
+    if (e == NULL) {
+        streams_note_row(
+            arm, "golden", p->name, VERDICT_INCONCLUSIVE,
+            "no golden for this model, prompt, route, arch and KV type (forkgate golden refresh makes one)");
+        return STATUS_OK;
+    }
+    if (e->n_requested < (uint64_t)p->tokens) {
+        streams_note_row(arm, "golden", p->name, VERDICT_INCONCLUSIVE,
+                         "the golden is shorter than this battery");
+        return STATUS_OK;
+    }
+    dump *want = NULL;
+    RETURN_IF_ERROR(golden_open(set, e, &want, err));
+    (void)streams_row(arm, "golden", p->name, want, got, (uint64_t)p->tokens, grade_of(e, got));
+    dump_close(want);
+    return STATUS_OK;
+}
+
+/* A run in which no product or no attention was counted has compared nothing. */
+static void launched_row(const struct stream_arm *arm) {
+    struct kernel_count counts[BACKEND_KERNELS_MAX];
+    int n = engine_kernel_counts(arm->engine, counts), products = 0, attention = 0;
+    for (int i = 0; i < n; i++) {
+        products += counts[i].calls > 0 && strstr(counts[i].name, "matmul") != NULL;
+        attention += counts[i].calls > 0 && strstr(counts[i].name, "attention") != NULL;
+    }
+    streams_count_row(arm, "launched", "", products > 0 && attention > 0 ? 0 : 1,
+                      products > 0 && attention > 0 ? "" : "no matmul or no attention kernel counted itself");
+}
+
+static enum status judge_all(const struct stream_arm *arm, const struct golden_set *set,
+                             const struct engine_config *config, const struct streams *s, struct err *err) {
+    dump *got[STREAMS_MAX];
+    RETURN_IF_ERROR(streams_run(arm->engine, s, BATCH_MAX, 0, got, err));
+    enum status status = STATUS_OK;
+    for (int i = 0; i < s->n && status == STATUS_OK; i++)
+        status = judge_one(arm, set, config, &s->prompts[i], got[i], err);
+    launched_row(arm);
+    if (status == STATUS_OK) status = streams_negative_row(arm, got[0], err);
+    streams_close(got, s->n);
+    return status;
+}
+
+static enum status judge(const struct stream_arm *arm, const struct engine_config *config,
+                         const struct streams *s, struct err *err) {
+    struct golden_set set;
+    char dir[2000];
+    (void)snprintf(dir, sizeof dir, "%.1900s/golden", arm->ctx->source_dir);
+    RETURN_IF_ERROR(golden_load(dir, &set, err));
+    enum status status = judge_all(arm, &set, config, s, err);
+    golden_free(&set);
+    return status;
+}
+
+static enum status run_f16(const struct gate_context *ctx, struct err *err) {
+    static const struct streams_plan plan = {"stream.golden.f16", ROUTE_F16, SIZE_MAX, 0, judge};
+    return streams_gate(ctx, &plan, err);
+}
+
+static enum status run_q8(const struct gate_context *ctx, struct err *err) {
+    static const struct streams_plan plan = {"stream.golden.q8", ROUTE_Q8, SIZE_MAX, 0, judge};
+    return streams_gate(ctx, &plan, err);
+}
+
+const struct gate gate_stream_golden_f16 = {"stream.golden.f16",
+                                            TIER_IDENTITY,
+                                            "greedy streams are the golden ones, bit for bit (route f16)",
+                                            1,
+                                            0,
+                                            300,
+                                            run_f16};
+
+const struct gate gate_stream_golden_q8 = {"stream.golden.q8",
+                                           TIER_IDENTITY,
+                                           "greedy streams are the golden ones, bit for bit (route q8)",
+                                           1,
+                                           0,
+                                           300,
+                                           run_q8};

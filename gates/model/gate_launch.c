@@ -1,0 +1,165 @@
+/* gate_launch.c - CLAIM: nothing that may not carry bits carries any: threads, SIMD, query tile, splits, graphs, and
+ * being watched. Needs: model. Arms: threads, simd-scalar (cpu), no-graph (cuda), fa_tq, fa_splits, observer (every op
+ * traced), full-dump (top-k and whole rows stored), no-dump (driven without a dump). Exercise: forkgate run --only stream.launch.f16 */
+#include <stdio.h>
+#include <string.h>
+
+#include "gates/model/forced.h"
+#include "gates/model/model_gates.h"
+
+#define QUICK_TOKENS  6
+#define SCALAR_BYTES  70 /* the scalar tensor-core model is slow: short prompts, few tokens */
+#define SCALAR_TOKENS 2
+
+static void compare_all(const struct stream_arm *a, const char *arm, const struct streams *s,
+                        dump *const *want, dump *const *got, uint64_t n) {
+    for (int i = 0; i < s->n; i++)
+        (void)streams_row(a, arm, s->prompts[i].name, want[i], got[i], n, "measured");
+}
+
+static enum status variant(const struct stream_arm *a, const char *arm, const struct engine_config *config,
+                           const struct streams *s, dump *const *base, struct err *err) {
+    dump *got[STREAMS_MAX];
+    RETURN_IF_ERROR(streams_run_config(a->ctx->model_path, config, s, got, err));
+    compare_all(a, arm, s, base, got, UINT64_MAX);
+    streams_close(got, s->n);
+    return STATUS_OK;
+}
+
+static enum status geometry_variants(const struct stream_arm *a, const struct engine_config *config,
+                                     const struct streams *s, dump *const *base, struct err *err) {
+    struct engine_config c = *config;
+    struct geometry *g = &c.compute.geometry;
+    g->fa_tq = g->fa_tq == FA_TQ_MAX ? FA_TQ_DEFAULT : FA_TQ_MAX;
+    RETURN_IF_ERROR(variant(a, "fa_tq", &c, s, base, err));
+    *g = config->compute.geometry;
+    g->fa_splits = g->fa_splits == 1 ? FA_SPLITS_DEFAULT : 1;
+    return variant(a, "fa_splits", &c, s, base, err);
+}
+
+/* The first two records of the short prompts, made by the scalar code. */
+static enum status scalar_variant(const struct stream_arm *a, const struct engine_config *config,
+                                  const struct streams *s, dump *const *base, struct err *err) {
+    struct engine_config c = *config;
+    c.compute.simd = SIMD_SCALAR;
+    for (int i = 0; i < s->n; i++) {
+        struct streams one = {{s->prompts[i]}, 1};
+        dump *got[1];
+        if (one.prompts[0].n > SCALAR_BYTES) continue;
+        one.prompts[0].tokens = SCALAR_TOKENS;
+        RETURN_IF_ERROR(streams_run_config(a->ctx->model_path, &c, &one, got, err));
+        (void)streams_row(a, "simd-scalar", s->prompts[i].name, base[i], got[0], SCALAR_TOKENS, "measured");
+        streams_close(got, 1);
+        if (!a->ctx->full_battery) return STATUS_OK;
+    }
+    return STATUS_OK;
+}
+
+static enum status machine_variants(const struct stream_arm *a, const struct engine_config *config,
+                                    const struct streams *s, dump *const *base, struct err *err) {
+    struct engine_config c = *config;
+    if (config->backend == BACKEND_CUDA) {
+        c.compute.graphs = !config->compute.graphs;
+        return variant(a, "no-graph", &c, s, base, err);
+    }
+    c.compute.n_threads = config->compute.n_threads == 1 ? 2 : 1;
+    RETURN_IF_ERROR(variant(a, "threads", &c, s, base, err));
+    return config->compute.simd == SIMD_SCALAR ? STATUS_OK : scalar_variant(a, config, s, base, err);
+}
+
+/* ---- being watched ------------------------------------------------------------------------------------------- */
+static void count_event(void *ctx, const struct trace_event *event) {
+    uint64_t *events = ctx;
+    if (event->data != NULL) (*events)++;
+}
+
+static enum status observed(const struct stream_arm *a, const struct streams *s, dump *const *base,
+                            struct err *err) {
+    dump *got[STREAMS_MAX];
+    uint64_t events = 0;
+    RETURN_IF_ERROR(engine_set_trace(a->engine, count_event, &events, err));
+    enum status status = streams_run(a->engine, s, BATCH_MAX, 0, got, err);
+    RETURN_IF_ERROR(engine_set_trace(a->engine, NULL, NULL, err));
+    if (status != STATUS_OK) return status;
+    compare_all(a, "observer", s, base, got, UINT64_MAX);
+    streams_count_row(a, "observer", "events", events > 0 ? 0 : 1, events > 0 ? "" : "the trace saw no op");
+    streams_close(got, s->n);
+    return STATUS_OK;
+}
+
+static enum status dumped(const struct stream_arm *a, const struct streams *s, dump *const *base,
+                          struct err *err) {
+    for (int i = 0; i < s->n; i++) {
+        dump *got = NULL;
+        struct generate_request r;
+        struct forced f;
+        memset(&r, 0, sizeof r);
+        r.prompt_name = s->prompts[i].name;
+        r.prompt = s->prompts[i].bytes;
+        r.prompt_bytes = s->prompts[i].n;
+        r.n = s->prompts[i].tokens;
+        r.sampler = sampler_greedy();
+        r.n_top_k = 8;
+        r.full_logits = 1;
+        RETURN_IF_ERROR(generate_run(a->engine, &r, 1, 1, NULL, NULL, &got, err));
+        (void)streams_row(a, "full-dump", s->prompts[i].name, base[i], got, UINT64_MAX, "measured");
+        dump_close(got);
+        RETURN_IF_ERROR(forced_open(a->engine, &s->prompts[i], base[i], &f, err));
+        enum status status = forced_prefill(&f, "no dump", err);
+        while (status == STATUS_OK && forced_more(&f)) status = forced_step(&f, "no dump", err);
+        if (status == STATUS_OK) forced_row(a, "no-dump", &f);
+        forced_close(&f);
+        RETURN_IF_ERROR(status);
+    }
+    return STATUS_OK;
+}
+
+/* Quick: the long prompt (its rows merge two chunks) and the two shortest. */
+static void choose(const struct stream_arm *a, const struct streams *all, struct streams *out) {
+    memset(out, 0, sizeof *out);
+    for (int i = 0; i < all->n; i++)
+        if (a->ctx->full_battery || i < 2 || i == all->n - 1) out->prompts[out->n++] = all->prompts[i];
+}
+
+static enum status judge(const struct stream_arm *a, const struct engine_config *config,
+                         const struct streams *all, struct err *err) {
+    struct streams s;
+    dump *base[STREAMS_MAX];
+    choose(a, all, &s);
+    RETURN_IF_ERROR(streams_run(a->engine, &s, BATCH_MAX, 0, base, err));
+    enum status status = geometry_variants(a, config, &s, base, err);
+    if (status == STATUS_OK) status = machine_variants(a, config, &s, base, err);
+    if (status == STATUS_OK) status = observed(a, &s, base, err);
+    if (status == STATUS_OK) status = dumped(a, &s, base, err);
+    if (status == STATUS_OK) status = streams_negative_row(a, base[0], err);
+    streams_close(base, s.n);
+    return status;
+}
+
+static enum status run_f16(const struct gate_context *ctx, struct err *err) {
+    static const struct streams_plan plan = {"stream.launch.f16", ROUTE_F16, SIZE_MAX, QUICK_TOKENS, judge};
+    return streams_gate(ctx, &plan, err);
+}
+
+static enum status run_q8(const struct gate_context *ctx, struct err *err) {
+    static const struct streams_plan plan = {"stream.launch.q8", ROUTE_Q8, SIZE_MAX, QUICK_TOKENS, judge};
+    return streams_gate(ctx, &plan, err);
+}
+
+const struct gate gate_stream_launch_f16 = {
+    "stream.launch.f16",
+    TIER_IDENTITY,
+    "threads, SIMD, query tile, splits, graphs and observers never carry bits (route f16)",
+    1,
+    0,
+    300,
+    run_f16};
+
+const struct gate gate_stream_launch_q8 = {
+    "stream.launch.q8",
+    TIER_IDENTITY,
+    "threads, SIMD, query tile, splits, graphs and observers never carry bits (route q8)",
+    1,
+    0,
+    300,
+    run_q8};

@@ -1,0 +1,103 @@
+/* stream_rows.c - evidence rows of the gates that run models. See streams.h. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gates/compare.h"
+#include "gates/model/streams.h"
+
+static void note_kernels(engine *e, char *out, size_t room) {
+    struct kernel_count counts[BACKEND_KERNELS_MAX];
+    int n = e == NULL ? 0 : engine_kernel_counts(e, counts);
+    size_t used = 0;
+    out[0] = '\0';
+    for (int i = 0; i < n && used < room; i++)
+        if (counts[i].calls > 0)
+            used += (size_t)snprintf(out + used, room - used, "%s%s", used > 0 ? " " : "", counts[i].name);
+}
+
+static void start_row(const struct stream_arm *a, const char *arm, const char *test_case, const char *metric,
+                      struct evidence *row) {
+    memset(row, 0, sizeof *row);
+    (void)snprintf(row->test_case, sizeof row->test_case, "%s", test_case);
+    (void)snprintf(row->arm, sizeof row->arm, "%s", arm);
+    (void)snprintf(row->metric, sizeof row->metric, "%s", metric);
+    (void)snprintf(row->grade, sizeof row->grade, "measured");
+    note_kernels(a->engine, row->kernels, sizeof row->kernels);
+    char geometry[96];
+    geometry_format(&a->ctx->config.compute.geometry, geometry, sizeof geometry);
+    (void)snprintf(row->repro, sizeof row->repro, "forkgate run --only %s --backend %s --geometry %s%s",
+                   a->gate, a->ctx->config.backend == BACKEND_CUDA ? "cuda" : "cpu", geometry,
+                   a->ctx->full_battery ? " --battery full" : "");
+}
+
+static void note_provenance(const dump *d, char out[40]) {
+    char *text = NULL;
+    size_t n = 0;
+    if (provenance_format(dump_provenance(d), &text, &n, NULL) != STATUS_OK) return;
+    struct hash128 h = hash_bytes(text, n);
+    hash_format(&h, out);
+    free(text);
+}
+
+int streams_row(const struct stream_arm *a, const char *arm, const char *prompt, const dump *want,
+                const dump *got, uint64_t n, const char *grade) {
+    struct evidence row;
+    const char *why = NULL;
+    struct golden_match m = golden_compare(want, got, n);
+    start_row(a, arm, prompt, "rows", &row);
+    int same = golden_matches(&m);
+    row.value = same ? 0 : m.n_rows > 0 ? (double)m.n_rows : 1;
+    row.bound = 0;
+    row.verdict = compare_judge(row.value, row.bound);
+    if (dump_first_invalid(want, &why) != UINT64_MAX || dump_first_invalid(got, &why) != UINT64_MAX) {
+        row.verdict = VERDICT_FAIL; /* agreement on NaN is no agreement */
+        row.value = 1;
+        (void)snprintf(row.note, sizeof row.note, "INVALID: %.200s", why);
+    } else {
+        golden_explain(want, got, &m, row.note, sizeof row.note);
+    }
+    (void)snprintf(row.grade, sizeof row.grade, "%s", grade);
+    hash_format(&m.want, row.ref);
+    hash_format(&m.got, row.got);
+    note_provenance(got, row.provenance);
+    a->ctx->emit(a->ctx->sink, &row);
+    return row.verdict == VERDICT_PASS;
+}
+
+void streams_count_row(const struct stream_arm *a, const char *arm, const char *test_case, uint64_t wrong,
+                       const char *note) {
+    struct evidence row;
+    start_row(a, arm, test_case, "count", &row);
+    row.value = (double)wrong;
+    row.bound = 0;
+    row.verdict = compare_judge(row.value, row.bound);
+    (void)snprintf(row.note, sizeof row.note, "%s", note);
+    a->ctx->emit(a->ctx->sink, &row);
+}
+
+void streams_note_row(const struct stream_arm *a, const char *arm, const char *test_case, enum verdict v,
+                      const char *note) {
+    struct evidence row;
+    start_row(a, arm, test_case, "none", &row);
+    row.value = row.bound = (double)NAN;
+    row.verdict = v;
+    (void)snprintf(row.note, sizeof row.note, "%s", note);
+    a->ctx->emit(a->ctx->sink, &row);
+}
+
+enum status streams_negative_row(const struct stream_arm *a, const dump *d, struct err *err) {
+    dump *damaged = NULL;
+    RETURN_IF_ERROR(streams_damage(d, dump_count(d) - 1, &damaged, err));
+    struct golden_match m = golden_compare(d, damaged, UINT64_MAX);
+    struct evidence row;
+    start_row(a, "negative", "", "missed", &row);
+    row.value = golden_matches(&m) ? 1 : 0;
+    row.bound = 0;
+    row.verdict = golden_matches(&m) ? VERDICT_BLIND : VERDICT_PASS;
+    (void)snprintf(row.note, sizeof row.note, "detection floor: one bit in one logit of the last row");
+    a->ctx->emit(a->ctx->sink, &row);
+    dump_close(damaged);
+    return STATUS_OK;
+}

@@ -1,0 +1,164 @@
+/* streams.c - see streams.h: prompts, engines and runs. Evidence rows are made in stream_rows.c. */
+#include "gates/model/streams.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gates/table.h"
+
+/* ---- prompts ------------------------------------------------------------------------------------------------- */
+static enum status read_prompt(const char *dir, const char *file, struct stream_prompt *p, struct err *err) {
+    char path[4096];
+    (void)snprintf(path, sizeof path, "%s/fixtures/prompts/%s", dir, file);
+    (void)snprintf(p->name, sizeof p->name, "%s", file);
+    FILE *f = fopen(path, "rb");
+    if (f == NULL) return err_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
+    p->bytes = malloc(1 << 16);
+    enum status s = p->bytes != NULL ? STATUS_OK : err_set(err, STATUS_NOMEM, "%s: out of memory", path);
+    if (s == STATUS_OK) p->n = fread(p->bytes, 1, 1 << 16, f);
+    if (s == STATUS_OK && (p->n == 0 || p->n == 1 << 16))
+        s = err_set(err, STATUS_FORMAT, "%s: %zu bytes (1 to 65535)", path, p->n);
+    (void)fclose(f);
+    return s;
+}
+
+static enum status read_rows(const table *t, const char *source_dir, int full, struct streams *out,
+                             struct err *err) {
+    int file, budget;
+    RETURN_IF_ERROR(table_need(t, "file", &file, err));
+    RETURN_IF_ERROR(table_need(t, full ? "full" : "quick", &budget, err));
+    for (size_t r = 0; r < table_rows(t); r++) {
+        int64_t tokens;
+        const char *name = table_cell(t, r, file, NULL);
+        RETURN_IF_ERROR(table_integer(t, r, budget, 0, 1 << 20, &tokens, err));
+        if (tokens == 0) continue;
+        if (out->n == STREAMS_MAX) return table_refuse(t, r, err, "more than %d prompts", STREAMS_MAX);
+        if (strlen(name) >= sizeof out->prompts[0].name || strchr(name, '/') != NULL)
+            return table_refuse(t, r, err, "file: '%s' is not a plain name", name);
+        struct stream_prompt *p = &out->prompts[out->n++];
+        RETURN_IF_ERROR(read_prompt(source_dir, name, p, err));
+        p->tokens = (int)tokens;
+    }
+    return out->n > 0 ? STATUS_OK : err_set(err, STATUS_FORMAT, "%s: no prompt", table_name(t));
+}
+
+enum status streams_load(const char *source_dir, int full, struct streams *out, struct err *err) {
+    char path[4096];
+    table *t = NULL;
+    memset(out, 0, sizeof *out);
+    (void)snprintf(path, sizeof path, "%s/fixtures/golden_prompts.csv", source_dir);
+    RETURN_IF_ERROR(table_read(path, &t, err));
+    enum status s = read_rows(t, source_dir, full, out, err);
+    table_close(t);
+    if (s != STATUS_OK) streams_free(out);
+    return s;
+}
+
+void streams_free(struct streams *s) {
+    for (int i = 0; i < s->n; i++) free(s->prompts[i].bytes);
+    s->n = 0;
+}
+
+void streams_limit(struct streams *s, size_t max_bytes, int max_tokens) {
+    int kept = 0;
+    for (int i = 0; i < s->n; i++) {
+        if (s->prompts[i].n > max_bytes) {
+            free(s->prompts[i].bytes);
+            continue;
+        }
+        if (max_tokens > 0 && s->prompts[i].tokens > max_tokens) s->prompts[i].tokens = max_tokens;
+        s->prompts[kept++] = s->prompts[i];
+    }
+    s->n = kept;
+}
+
+/* ---- runs ---------------------------------------------------------------------------------------------------- */
+struct engine_config streams_config(const struct gate_context *ctx, enum route route) {
+    struct engine_config c = ctx->config;
+    c.compute.route = route;
+    if (c.kv == KV_F32 && route != ROUTE_F32) c.kv = KV_F16;
+    return c;
+}
+
+static struct generate_request request_of(const struct stream_prompt *p) {
+    struct generate_request r;
+    memset(&r, 0, sizeof r);
+    r.prompt_name = p->name;
+    r.prompt = p->bytes;
+    r.prompt_bytes = p->n;
+    r.n = p->tokens;
+    r.sampler = sampler_greedy();
+    return r;
+}
+
+enum status streams_run(engine *e, const struct streams *s, int batch, int rotate, dump **out,
+                        struct err *err) {
+    struct generate_request requests[STREAMS_MAX];
+    dump *rotated[STREAMS_MAX];
+    for (int i = 0; i < s->n; i++) requests[i] = request_of(&s->prompts[(i + rotate) % s->n]);
+    RETURN_IF_ERROR(generate_run(e, requests, s->n, batch, NULL, NULL, rotated, err));
+    for (int i = 0; i < s->n; i++) out[(i + rotate) % s->n] = rotated[i];
+    return STATUS_OK;
+}
+
+enum status streams_run_config(const char *model, const struct engine_config *config, const struct streams *s,
+                               dump **out, struct err *err) {
+    engine *e = NULL;
+    RETURN_IF_ERROR(engine_open(model, config, &e, err));
+    enum status status = streams_run(e, s, BATCH_MAX, 0, out, err);
+    engine_close(e);
+    return status;
+}
+
+enum status streams_score(engine *e, const struct streams *s, dump *const *follow, dump **out,
+                          struct err *err) {
+    for (int i = 0; i < s->n; i++) out[i] = NULL;
+    for (int i = 0; i < s->n; i++) {
+        struct generate_request r = request_of(&s->prompts[i]);
+        r.follow = follow[i];
+        enum status status = generate_score(e, &r, &out[i], err);
+        if (status == STATUS_OK) continue;
+        streams_close(out, s->n);
+        return status;
+    }
+    return STATUS_OK;
+}
+
+void streams_close(dump **dumps, int n) {
+    for (int i = 0; i < n; i++) {
+        dump_close(dumps[i]);
+        dumps[i] = NULL;
+    }
+}
+
+enum status streams_damage(const dump *d, uint64_t i, dump **out, struct err *err) {
+    dump_writer *w = NULL;
+    RETURN_IF_ERROR(dump_writer_open(NULL, dump_provenance(d), 0, 0, &w, err));
+    enum status s = STATUS_OK;
+    for (uint64_t k = 0; k < dump_count(d) && s == STATUS_OK; k++) {
+        struct dump_record r = *dump_record_at(d, k);
+        uint32_t n = 0;
+        const uint8_t *text = dump_text(d, k, &n);
+        if (k == i) r.row.bytes[15] ^= 1;
+        s = dump_writer_add(w, &r, text, n, NULL, NULL, err);
+    }
+    if (s == STATUS_OK) return dump_writer_finish(w, dump_provenance(d), out, err);
+    dump_writer_abandon(w);
+    return s;
+}
+
+/* ---- a gate -------------------------------------------------------------------------------------------------- */
+enum status streams_gate(const struct gate_context *ctx, const struct streams_plan *plan, struct err *err) {
+    struct streams s;
+    struct stream_arm a = {ctx, plan->gate, plan->route, NULL};
+    struct engine_config config = streams_config(ctx, plan->route);
+    RETURN_IF_ERROR(streams_load(ctx->source_dir, ctx->full_battery, &s, err));
+    if (!ctx->full_battery) streams_limit(&s, plan->max_bytes, plan->max_tokens);
+    enum status status = engine_open(ctx->model_path, &config, &a.engine, err);
+    if (status == STATUS_OK) status = plan->judge(&a, &config, &s, err);
+    engine_close(a.engine);
+    streams_free(&s);
+    return status;
+}

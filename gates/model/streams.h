@@ -1,0 +1,81 @@
+/* streams.h - what the gates that run whole models share: prompts, engines, runs, row-by-row comparisons, rows.
+ * Not a gate. Idea: every arm is the same streams made another way; a token row is compared by the hash of its logits.
+ * Source: ours. Exercise: forkgate run --tier identity */
+#ifndef FORKGATE_STREAMS_H
+#define FORKGATE_STREAMS_H
+
+#include "gates/gate.h"
+#include "gates/generate.h"
+#include "gates/golden.h"
+
+#define STREAMS_MAX 16
+
+struct stream_prompt {
+    char name[64]; /* file name in fixtures/prompts */
+    char *bytes;
+    size_t n;
+    int tokens; /* budget in this battery */
+};
+
+struct streams {
+    struct stream_prompt prompts[STREAMS_MAX];
+    int n;
+};
+
+/* The prompts of fixtures/golden_prompts.csv with a budget in this battery. */
+enum status streams_load(const char *source_dir, int full, struct streams *out, struct err *err);
+void streams_free(struct streams *s);
+/* Keeps only the prompts of at most max_bytes and lowers every budget to max_tokens (0: as it is). */
+void streams_limit(struct streams *s, size_t max_bytes, int max_tokens);
+
+/* The candidate's configuration on this route (a KV type that the route refuses falls back to f16). */
+struct engine_config streams_config(const struct gate_context *ctx, enum route route);
+
+/* Runs every prompt greedily, starting with prompt `rotate`, `batch` at a time; out[i] belongs to prompt i. */
+enum status streams_run(engine *e, const struct streams *s, int batch, int rotate, dump **out,
+                        struct err *err);
+/* The same on an engine opened for it and closed again. */
+enum status streams_run_config(const char *model, const struct engine_config *config, const struct streams *s,
+                               dump **out, struct err *err);
+/* Forces each stream of `follow` through one chunked prefill. */
+enum status streams_score(engine *e, const struct streams *s, dump *const *follow, dump **out,
+                          struct err *err);
+void streams_close(dump **dumps, int n);
+
+/* The whole of a gate's run function: loads the battery (quick: prompts of at most max_bytes, max_tokens each), opens the
+ * candidate's engine on this route, calls judge, closes everything. */
+struct stream_arm;
+typedef enum status streams_judge(const struct stream_arm *a, const struct engine_config *config,
+                                  const struct streams *s, struct err *err);
+struct streams_plan {
+    const char *gate; /* id, for the repro command */
+    enum route route;
+    size_t max_bytes; /* of a quick prompt */
+    int max_tokens;   /* of a quick stream; 0: the battery's own */
+    streams_judge *judge;
+};
+enum status streams_gate(const struct gate_context *ctx, const struct streams_plan *plan, struct err *err);
+
+/* Writes a copy of d in which bit 0 of record i's row hash is flipped: the smallest damage a comparison must see. */
+enum status streams_damage(const dump *d, uint64_t i, dump **out, struct err *err);
+
+/* ---- evidence ---- */
+struct stream_arm {
+    const struct gate_context *ctx;
+    const char *gate; /* for the repro command */
+    enum route route;
+    engine *engine; /* whose kernels ran; may be NULL */
+};
+/* One row: candidate against reference over the first n records. Returns 1 when they match. */
+int streams_row(const struct stream_arm *a, const char *arm, const char *prompt, const dump *want,
+                const dump *got, uint64_t n, const char *grade);
+/* One row for a count that must be zero. */
+void streams_count_row(const struct stream_arm *a, const char *arm, const char *test_case, uint64_t wrong,
+                       const char *note);
+/* A row without numbers: SKIP, ERROR or INCONCLUSIVE with its reason. */
+void streams_note_row(const struct stream_arm *a, const char *arm, const char *test_case, enum verdict v,
+                      const char *note);
+/* The negative arm: a flipped row-hash bit in `d` must be seen. */
+enum status streams_negative_row(const struct stream_arm *a, const dump *d, struct err *err);
+
+#endif
