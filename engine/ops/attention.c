@@ -122,15 +122,10 @@ static void attend_chunk(const struct job *j, const struct tile *x, struct work 
     for (int t0 = begin; t0 < end; t0 += tkv) attend_keys(j, x, w, t0, min_int(tkv, end - t0));
 }
 
-/* Folds one chunk's (m, l, O) of one row into M, L, A; a chunk that saw no key is the identity. */
+/* Folds one chunk's (m, l, O) of one row into M, L, A; a chunk that saw no key is the identity. The first real one meets
+ * M = -inf, L = A = 0: its factors are 0 and 1, which is the same as starting from it. */
 static void fold(const struct job *j, float m, float l, const float *o, float *top, float *sum, float *acc) {
     if (!(m > MINUS_INF)) return;
-    if (!(*top > MINUS_INF)) {
-        *top = m;
-        *sum = l;
-        memcpy(acc, o, (size_t)j->head_dim * sizeof *acc);
-        return;
-    }
     float now = *top > m ? *top : m, a = fm_exp2f(*top - now), b = fm_exp2f(m - now);
     *sum = fmaf(l, b, *sum * a);
     j->rows->merge(acc, a, o, b, j->head_dim);

@@ -1,0 +1,407 @@
+/* test_attention.c - the attention twin against the contract written out, against float64, on exact answers, and
+ * against itself: nothing but fa_tkv, fa_chunk and the architecture may change a bit. */
+#include <criterion/criterion.h>
+
+#include "attention_rig.h"
+
+#define NAN_F16 0x7e00
+
+static void expect_equal(const float *got, const float *want, size_t n, const char *what) {
+    for (size_t i = 0; i < n; i++)
+        cr_assert_eq(fm_f32_bits(got[i]), fm_f32_bits(want[i]), "%s: element %zu is %a, not %a", what, i,
+                     (double)got[i], (double)want[i]);
+}
+
+static float *copy_outputs(const struct rig *r) {
+    float *x = malloc(rig_outputs(r) * sizeof *x);
+    if (x == NULL) abort();
+    memcpy(x, r->o, rig_outputs(r) * sizeof *x);
+    return x;
+}
+
+/* ---- against the contract ---------------------------------------------------------------------------------------- */
+static void expect_contract(struct rig *r, struct call *c, int pos, const char *what) {
+    float want[FA_HEAD_DIM_MAX];
+    for (int h = 0; h < (int)rig_heads(r); h++) {
+        naive_row(r, c, pos, h, want);
+        expect_equal(r->o + ((size_t)pos * rig_heads(r) + (size_t)h) * (size_t)r->hd, want, (size_t)r->hd,
+                     what);
+    }
+}
+
+Test(attention, every_head_dim_and_group_follows_the_contract) {
+    static const int dims[] = {16, 64, 80, 128, 256}, groups[] = {1, 2, 5, 7};
+    for (int i = 0; i < 5; i++)
+        for (int g = 0; g < 4; g++) {
+            struct rig r = rig_open(dims[i], 1 + g % 2, groups[g], 70, 3.0f, 1.5f, NAN_F16);
+            struct call c = call_default();
+            if (g % 2 == 1) c.arch = ARCH_SM80;
+            cr_assert_eq(rig_run(&r, &c, 0, 70), STATUS_OK);
+            cr_assert_eq(c.overflow, 0);
+            for (int pos = 0; pos < 70; pos += 23) expect_contract(&r, &c, pos, "prefill");
+            expect_contract(&r, &c, 69, "last row");
+            rig_close(&r);
+        }
+}
+
+Test(attention, tiles_and_chunks_of_every_size_follow_the_contract) {
+    static const int tkv[] = {16, 32, 64, 32}, chunk[] = {64, 64, 128, 256};
+    struct rig r = rig_open(32, 2, 2, 330, 4.0f, 1.0f, NAN_F16);
+    for (int i = 0; i < 4; i++) {
+        struct call c = call_default();
+        c.g.fa_tkv = tkv[i];
+        c.g.fa_chunk = chunk[i];
+        cr_assert_eq(rig_run(&r, &c, 0, 330), STATUS_OK);
+        static const int at[] = {0, 15, 16, 31, 32, 63, 64, 127, 128, 255, 256, 257, 329};
+        for (size_t j = 0; j < sizeof at / sizeof at[0]; j++) expect_contract(&r, &c, at[j], "chunked");
+    }
+    rig_close(&r);
+}
+
+/* ---- against float64 ----------------------------------------------------------------------------------------------- */
+static double worst_error(const struct rig *r, const struct call *c, int step, double *plain) {
+    double want[FA_HEAD_DIM_MAX], worst = 0;
+    float control[FA_HEAD_DIM_MAX];
+    *plain = 0;
+    for (int pos = r->n_pos - 1; pos >= 0; pos -= step)
+        for (int h = 0; h < (int)rig_heads(r); h++) {
+            const float *got = r->o + ((size_t)pos * rig_heads(r) + (size_t)h) * (size_t)r->hd;
+            oracle_row(r, pos, h, c->route != ROUTE_F32, want);
+            plain_row(r, c, pos, h, control);
+            for (int d = 0; d < r->hd; d++) {
+                double e = fabs((double)got[d] - want[d]), f = fabs((double)control[d] - want[d]);
+                if (!(e <= worst)) worst = e; /* a NaN sticks */
+                if (f > *plain) *plain = f;
+            }
+        }
+    return worst;
+}
+
+static void expect_within_budget(float q_scale, float v_scale, const char *what) {
+    struct rig r = rig_open(64, 2, 2, 400, q_scale, v_scale, NAN_F16);
+    static const int tkv[] = {16, 32, 64};
+    for (int i = 0; i < 3; i++) {
+        struct call c = call_default();
+        c.g.fa_tkv = tkv[i];
+        cr_assert_eq(rig_run(&r, &c, 0, 400), STATUS_OK);
+        double plain, worst = worst_error(&r, &c, 37, &plain);
+        cr_log_info("%s tkv %d: error %.3g, plain %.3g, of max|v| %g", what, tkv[i], worst, plain,
+                    (double)v_scale);
+        cr_assert(worst <= 0x1p-12 * (double)v_scale, "%s tkv %d: %.3g", what, tkv[i], worst);
+        cr_assert(worst <= 2 * plain + 0x1p-22 * (double)v_scale, "%s tkv %d: %.3g, plain %.3g", what, tkv[i],
+                  worst, plain);
+    }
+    rig_close(&r);
+}
+
+Test(attention, ordinary_data_stays_within_the_float64_budget) {
+    expect_within_budget(1.0f, 1.0f, "ordinary");
+}
+
+Test(attention, outlier_data_stays_within_the_float64_budget) {
+    expect_within_budget(57.0f, 144.0f, "outlier");
+}
+
+Test(attention, route_f32_is_accurate_to_single_precision) {
+    struct rig r = rig_open(80, 2, 5, 150, 2.0f, 1.0f, NAN_F16);
+    struct call c = call_default();
+    c.route = ROUTE_F32;
+    cr_assert_eq(rig_run(&r, &c, 0, 150), STATUS_OK);
+    double plain, worst = worst_error(&r, &c, 29, &plain);
+    cr_assert(worst <= 2e-6, "error %.3g", worst);
+    rig_close(&r);
+}
+
+/* ---- exact answers --------------------------------------------------------------------------------------------------- */
+/* Key j is the unit vector j mod 16; row r asks for 16384 times unit vector r: every other weight is exactly 0. */
+Test(attention, a_one_hot_match_returns_its_value_exactly) {
+    struct rig r = rig_open(64, 1, 1, 16, 1.0f, 3.0f, NAN_F16);
+    uint16_t *k = r.kv.k, *v = r.kv.v;
+    memset(r.q, 0, rig_outputs(&r) * sizeof *r.q);
+    for (int j = 0; j < 16; j++) {
+        for (int d = 0; d < 64; d++) k[rig_at(&r, j, 0) + (size_t)d] = d == j ? 0x3c00 : 0;
+        r.q[j * 64 + (j * 7) % (j + 1)] = 16384.0f;
+    }
+    for (int route = ROUTE_F16; route <= ROUTE_F32; route += ROUTE_F32) {
+        struct call c = call_default();
+        c.route = (enum route)route;
+        cr_assert_eq(rig_run(&r, &c, 0, 16), STATUS_OK);
+        for (int j = 0; j < 16; j++)
+            for (int d = 0; d < 64; d++) {
+                float want = fm_f16_to_f32(v[rig_at(&r, (j * 7) % (j + 1), 0) + (size_t)d]);
+                cr_assert_eq(fm_f32_bits(r.o[j * 64 + d]), fm_f32_bits(want), "row %d dim %d", j, d);
+            }
+    }
+    rig_close(&r);
+}
+
+/* q = 0: the mean of all visible values, exact where the count is a power of two and the values are small integers. */
+Test(attention, uniform_scores_return_the_mean_exactly) {
+    struct rig r = rig_open(16, 1, 2, 512, 0.0f, 1.0f, NAN_F16);
+    uint16_t *v = r.kv.v;
+    for (int j = 0; j < 512; j++)
+        for (int d = 0; d < 16; d++)
+            v[rig_at(&r, j, 0) + (size_t)d] = fm_f32_to_f16((float)((j * (d + 3)) % 17 - 8));
+    struct call c = call_default();
+    cr_assert_eq(rig_run(&r, &c, 0, 512), STATUS_OK);
+    for (int n = 1; n <= 512; n *= 2)
+        for (int d = 0; d < 16; d++) {
+            int sum = 0;
+            for (int j = 0; j < n; j++) sum += (j * (d + 3)) % 17 - 8;
+            float want = (float)sum / (float)n;
+            cr_assert_eq(fm_f32_bits(r.o[(n - 1) * 32 + d]), fm_f32_bits(want), "%d keys, dim %d: %a", n, d,
+                         (double)r.o[(n - 1) * 32 + d]);
+        }
+    rig_close(&r);
+}
+
+/* ---- what must not change a bit ---------------------------------------------------------------------------------------- */
+Test(attention, tq_splits_simd_and_threads_never_carry_bits) {
+    struct rig r = rig_open(32, 2, 3, 290, 3.0f, 1.0f, NAN_F16);
+    struct call c = call_default();
+    cr_assert_eq(rig_run(&r, &c, 0, 290), STATUS_OK);
+    float *want = copy_outputs(&r);
+    struct err err;
+    for (int i = 0; i < 6; i++) {
+        struct call d = call_default();
+        d.g.fa_tq = i & 1 ? 128 : 64;
+        d.g.fa_splits = i & 2 ? 1 : FA_SPLITS_MAX;
+        d.avx2 = i == 4 ? 0 : d.avx2;
+        if (i == 3 || i == 5) cr_assert_eq(par_open(i, &d.pool, &err), STATUS_OK);
+        cr_assert_eq(rig_run(&r, &d, 0, 290), STATUS_OK);
+        par_close(d.pool);
+        expect_equal(r.o, want, rig_outputs(&r), "variant");
+    }
+    free(want);
+    rig_close(&r);
+}
+
+Test(attention, chunked_prefill_and_decode_equal_one_prefill) {
+    struct rig r = rig_open(48, 1, 4, 300, 3.0f, 1.0f, NAN_F16);
+    struct call c = call_default();
+    cr_assert_eq(rig_run(&r, &c, 0, 300), STATUS_OK);
+    float *want = copy_outputs(&r);
+    static const int chunks[] = {1, 7, 64, 256};
+    for (size_t i = 0; i < sizeof chunks / sizeof chunks[0]; i++) {
+        for (int first = 0; first < 300; first += chunks[i]) {
+            int n = 300 - first < chunks[i] ? 300 - first : chunks[i];
+            cr_assert_eq(rig_run(&r, &c, first, n), STATUS_OK);
+        }
+        expect_equal(r.o, want, rig_outputs(&r), "chunked");
+    }
+    struct err err;
+    for (int splits = 1; splits <= 8; splits += 7) {
+        c.g.fa_splits = splits;
+        c.g.fa_chunk = 64; /* five chunks at the end */
+        c.pool = NULL;
+        cr_assert_eq(rig_run(&r, &c, 0, 300), STATUS_OK);
+        float *whole = copy_outputs(&r);
+        cr_assert_eq(par_open(splits == 1 ? 1 : 3, &c.pool, &err), STATUS_OK);
+        for (int pos = 0; pos < 300; pos += 13) cr_assert_eq(rig_run(&r, &c, pos, 1), STATUS_OK);
+        par_close(c.pool);
+        expect_equal(r.o, whole, rig_outputs(&r), "decode");
+        free(whole);
+    }
+    free(want);
+    rig_close(&r);
+}
+
+/* Eight sequences of different lengths, each with its own cache, in one step and in rotated order. */
+Test(attention, a_batch_gives_each_sequence_what_it_gets_alone) {
+    struct rig rigs[BATCH_MAX];
+    const struct kv_cache *kv[BATCH_MAX];
+    int32_t pos[BATCH_MAX];
+    float q[BATCH_MAX * 256], o[BATCH_MAX * 256];
+    for (int i = 0; i < BATCH_MAX; i++) {
+        rigs[i] = rig_open(64, 2, 2, 1 + 71 * i, 3.0f, 1.0f, NAN_F16);
+        struct call c = call_default();
+        cr_assert_eq(rig_run(&rigs[i], &c, rigs[i].n_pos - 1, 1), STATUS_OK);
+    }
+    struct err err;
+    for (int rotate = 0; rotate < BATCH_MAX; rotate += 3) {
+        struct call c = call_default();
+        cr_assert_eq(par_open(1 + rotate, &c.pool, &err), STATUS_OK);
+        for (int i = 0; i < BATCH_MAX; i++) {
+            const struct rig *r = &rigs[(i + rotate) % BATCH_MAX];
+            kv[i] = &r->kv;
+            pos[i] = r->n_pos - 1;
+            memcpy(q + (size_t)i * 256, r->q + (size_t)pos[i] * 256, 256 * sizeof *q);
+        }
+        struct step s = {BATCH_MAX, BATCH_MAX, NULL, pos, kv};
+        struct twin_ctx t = {c.route, c.arch, c.g, c.avx2, c.pool, &c.overflow};
+        memset(o, 0xff, sizeof o);
+        cr_assert_eq(attention_twin(&t, &s, 1, 4, q, o, &err), STATUS_OK);
+        par_close(c.pool);
+        for (int i = 0; i < BATCH_MAX; i++) {
+            const struct rig *r = &rigs[(i + rotate) % BATCH_MAX];
+            expect_equal(o + (size_t)i * 256, r->o + (size_t)pos[i] * 256, 256, "batch slot");
+        }
+    }
+    for (int i = 0; i < BATCH_MAX; i++) rig_close(&rigs[i]);
+}
+
+/* ---- what must, and by how little ---------------------------------------------------------------------------------------- */
+Test(attention, tile_chunk_and_architecture_move_bits_but_only_a_little) {
+    struct rig r = rig_open(64, 1, 2, 300, 2.0f, 1.0f, NAN_F16);
+    struct call c = call_default();
+    cr_assert_eq(rig_run(&r, &c, 0, 300), STATUS_OK);
+    float *want = copy_outputs(&r);
+    for (int i = 0; i < 4; i++) {
+        struct call d = call_default();
+        if (i == 0) d.g.fa_tkv = 16;
+        if (i == 1) d.g.fa_tkv = 64;
+        if (i == 2) d.g.fa_chunk = 128;
+        if (i == 3) d.arch = ARCH_SM80;
+        cr_assert_eq(rig_run(&r, &d, 0, 300), STATUS_OK);
+        double worst = 0;
+        for (size_t j = 0; j < rig_outputs(&r); j++)
+            worst = fmax(worst, fabs((double)r.o[j] - (double)want[j]));
+        cr_assert(worst > 0, "variant %d changed nothing", i);
+        cr_assert(worst <= 0x1p-12, "variant %d moved an output by %.3g", i, worst);
+    }
+    free(want);
+    rig_close(&r);
+}
+
+/* ---- hostile memory and values ---------------------------------------------------------------------------------------------- */
+Test(attention, nothing_behind_the_visible_range_is_used) {
+    static const uint16_t poisons[] = {0x0000, NAN_F16, 0x7c00, 0xfc00, 0x7bff};
+    float *want = NULL;
+    for (size_t i = 0; i < sizeof poisons / sizeof poisons[0]; i++) {
+        rig_state = 99;
+        struct rig r = rig_open(80, 2, 2, 75, 3.0f, 1.0f, poisons[i]);
+        struct call c = call_default();
+        cr_assert_eq(rig_run(&r, &c, 0, 74), STATUS_OK);
+        cr_assert_eq(rig_run(&r, &c, 74, 1), STATUS_OK);
+        if (want == NULL) want = copy_outputs(&r);
+        expect_equal(r.o, want, rig_outputs(&r), "poisoned tail");
+        c.route = ROUTE_F32;
+        cr_assert_eq(rig_run(&r, &c, 0, 75), STATUS_OK);
+        for (size_t j = 0; j < rig_outputs(&r); j++)
+            cr_assert(fm_f32_is_finite(r.o[j]), "f32 route read the tail");
+        rig_close(&r);
+    }
+    free(want);
+}
+
+/* Keys 0 .. 63 score -Inf: wholly masked tiles and a wholly masked chunk must not give exp(-Inf - -Inf). */
+Test(attention, tiles_and_chunks_without_a_finite_score_are_the_identity) {
+    struct rig r = rig_open(32, 1, 2, 150, 3.0f, 1.0f, NAN_F16);
+    for (int j = 0; j < 64; j++) ((uint16_t *)r.kv.k)[rig_at(&r, j, 0)] = 0x7c00;
+    for (int i = 0; i < 150 * 2; i++) r.q[i * 32] = -1.0f;
+    for (int i = 0; i < 4; i++) {
+        struct call c = call_default();
+        c.avx2 = i & 1 ? 0 : c.avx2;
+        c.g.fa_chunk = i & 2 ? 64 : 256;
+        cr_assert_eq(rig_run(&r, &c, 0, 150), STATUS_OK);
+        for (int pos = 64; pos < 150; pos += 17) {
+            expect_contract(&r, &c, pos, "masked start");
+            cr_assert(fm_f32_is_finite(r.o[pos * 64]), "row %d is not finite", pos);
+        }
+        cr_assert_eq(rig_run(&r, &c, 149, 1), STATUS_OK);
+        expect_contract(&r, &c, 149, "masked start, decode");
+    }
+    rig_close(&r);
+}
+
+Test(attention, a_nan_query_spoils_its_own_head_only) {
+    struct rig r = rig_open(32, 1, 3, 40, 3.0f, 1.0f, NAN_F16);
+    struct call c = call_default();
+    cr_assert_eq(rig_run(&r, &c, 0, 40), STATUS_OK);
+    float *want = copy_outputs(&r);
+    r.q[(20 * 3 + 1) * 32 + 5] = NAN;
+    for (c.avx2 = 0; c.avx2 <= tc_have_avx2(); c.avx2++) {
+        c.overflow = 0;
+        cr_assert_eq(rig_run(&r, &c, 0, 40), STATUS_OK);
+        cr_assert_eq(c.overflow, 1);
+        for (int i = 0; i < 40 * 3; i++)
+            for (int d = 0; d < 32; d++) {
+                float got = r.o[i * 32 + d];
+                if (i == 61)
+                    cr_assert(fm_f32_is_nan(got), "dim %d survived", d);
+                else
+                    cr_assert_eq(fm_f32_bits(got), fm_f32_bits(want[i * 32 + d]), "row %d changed", i);
+            }
+    }
+    free(want);
+    rig_close(&r);
+}
+
+Test(attention, queries_that_overflow_f16_are_counted_once_each) {
+    struct rig r = rig_open(16, 2, 2, 300, 1.0f, 1.0f, NAN_F16);
+    for (int i = 0; i < 5; i++) r.q[(299 * 4 + 1) * 16 + i] = 1e6f;
+    r.q[299 * 4 * 16] = 65519.0f; /* rounds to 65504 */
+    struct call c = call_default();
+    c.g.fa_chunk = 64;
+    cr_assert_eq(rig_run(&r, &c, 0, 300), STATUS_OK);
+    cr_assert_eq(c.overflow, 5);
+    cr_assert_eq(rig_run(&r, &c, 299, 1), STATUS_OK);
+    cr_assert_eq(c.overflow, 10);
+    rig_close(&r);
+}
+
+/* ---- cache types ---------------------------------------------------------------------------------------------------------------- */
+Test(attention, a_q8_0_cache_is_an_f16_cache_of_its_rounded_products) {
+    struct rig r = rig_open(64, 2, 2, 100, 2.0f, 1.0f, 0);
+    size_t n = rig_cache_elements(&r);
+    struct block_q8_0 *k8 = calloc(n / QK_32, sizeof *k8), *v8 = calloc(n / QK_32, sizeof *v8);
+    uint16_t *k = r.kv.k, *v = r.kv.v;
+    cr_assert(k8 != NULL && v8 != NULL);
+    for (size_t b = 0; b < n / QK_32; b++) {
+        k8[b].d = fm_f32_to_f16(0.01f + 0.001f * fabsf(rig_random()));
+        v8[b].d = fm_f32_to_f16(0.01f + 0.001f * fabsf(rig_random()));
+        for (size_t i = 0; i < QK_32; i++) {
+            k8[b].qs[i] = (int8_t)(rig_random() * 127.0f);
+            v8[b].qs[i] = (int8_t)(rig_random() * 127.0f);
+            k[b * QK_32 + i] = fm_f32_to_f16((float)k8[b].qs[i] * fm_f16_to_f32(k8[b].d));
+            v[b * QK_32 + i] = fm_f32_to_f16((float)v8[b].qs[i] * fm_f16_to_f32(v8[b].d));
+        }
+    }
+    struct rig packed = r;
+    packed.kv.dtype = KV_Q8_0;
+    packed.kv.k = k8;
+    packed.kv.v = v8;
+    for (int route = ROUTE_F16; route <= ROUTE_F32; route++) {
+        struct call c = call_default();
+        c.route = (enum route)route;
+        cr_assert_eq(rig_run(&r, &c, 0, 100), STATUS_OK);
+        float *want = copy_outputs(&r);
+        cr_assert_eq(rig_run(&packed, &c, 0, 100), STATUS_OK);
+        expect_equal(packed.o, want, rig_outputs(&r), route_name(c.route));
+        free(want);
+    }
+    free(k8);
+    free(v8);
+    rig_close(&r);
+}
+
+Test(attention, route_f32_gives_the_same_bits_from_an_f32_cache_any_simd_and_threads) {
+    struct rig r = rig_open(48, 2, 2, 60, 2.0f, 1.0f, NAN_F16);
+    size_t n = rig_cache_elements(&r);
+    float *k = malloc(n * sizeof *k), *v = malloc(n * sizeof *v);
+    cr_assert(k != NULL && v != NULL);
+    for (size_t i = 0; i < n; i++) {
+        k[i] = fm_f16_to_f32(((uint16_t *)r.kv.k)[i]);
+        v[i] = fm_f16_to_f32(((uint16_t *)r.kv.v)[i]);
+    }
+    struct call c = call_default();
+    c.route = ROUTE_F32;
+    cr_assert_eq(rig_run(&r, &c, 0, 60), STATUS_OK);
+    float *want = copy_outputs(&r);
+    struct rig wide = r;
+    wide.kv.dtype = KV_F32;
+    wide.kv.k = k;
+    wide.kv.v = v;
+    struct err err;
+    c.avx2 = 0;
+    cr_assert_eq(par_open(3, &c.pool, &err), STATUS_OK);
+    cr_assert_eq(rig_run(&wide, &c, 0, 60), STATUS_OK);
+    par_close(c.pool);
+    expect_equal(wide.o, want, rig_outputs(&r), "f32 cache");
+    struct call f16 = call_default();
+    cr_assert_eq(rig_run(&wide, &f16, 0, 60), STATUS_UNSUPPORTED);
+    free(want);
+    free(k);
+    free(v);
+    rig_close(&r);
+}
