@@ -6,9 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#if defined(__SSE__)
+#include <xmmintrin.h>
+#endif
+
 #include "gates/dump_format.h"
 
 #define F32_EXPONENT 0x7f800000u
+#define PAGE_BYTES   4096u
 
 /* ---- what makes a record impossible to judge ---- */
 
@@ -68,25 +73,50 @@ struct doubts {
     uint64_t flags;   /* flags of all records together */
 };
 
-/* Places and flags of records [from, to): no branch inside, so that the loop keeps up with the hash. */
+/* Asks for a cache line of the next block while this one is checked: the memory would idle otherwise. */
+static void fetch_ahead(const uint8_t *at) {
+#if defined(__SSE__)
+    const void *line = at;
+    _mm_prefetch(line, _MM_HINT_T0);
+#else
+    (void)at;
+#endif
+}
+
+/* Sign bit set when the exponent is all ones: NaN or infinite. */
+static uint32_t f32_special(float x) {
+    return (bits_of(x) & F32_EXPONENT) + 0x00800000u;
+}
+
+static uint64_t f64_special(double x) {
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return (bits & 0x7ff0000000000000u) + 0x0010000000000000u;
+}
+
+/* Places and flags of records [from, to). No branch inside: what must not be is gathered in sign bits, so that the loop
+ * keeps up with the hash. */
 static int records_in_place(const dump *d, uint64_t from, uint64_t to, uint64_t *text_sum,
                             struct doubts *doubts) {
-    uint64_t bad = 0, doubt = d->at.n_logits, flags = 0, text = *text_sum;
-    const uint8_t *at = d->bytes + d->at.records_offset + from * d->at.stride;
-    uint32_t n_vocab = d->n_vocab;
-    for (uint64_t i = from; i < to; i++, at += d->at.stride) {
-        const void *place = at;
+    uint64_t bad = 0, doubt = 0, flags = 0, text = *text_sum;
+    uint32_t special = 0;
+    const int64_t last = (int64_t)d->n_vocab - 1;
+    const uint64_t stride = d->at.stride, ahead = d->at.table_offset - DUMP_BLOCK;
+    uint64_t at = d->at.records_offset + from * stride;
+    for (uint64_t i = from; i < to; i++, at += stride) {
+        const void *place = d->bytes + at;
         const struct dump_record *r = place;
+        fetch_ahead(d->bytes + at + (at < ahead ? DUMP_BLOCK : 0));
         bad |= (uint64_t)(r->step ^ (uint32_t)i) | (r->text_offset ^ text);
         text += r->text_bytes;
         flags |= r->flags;
-        doubt |= (uint64_t)((uint32_t)r->token >= n_vocab) | (uint64_t)((uint32_t)r->id1 >= n_vocab) |
-                 (uint64_t)((uint32_t)r->id2 >= n_vocab);
-        doubt |= (uint64_t)not_finite(r->logit1) | (uint64_t)not_finite(r->logit2) |
-                 (uint64_t) !(r->logit2 <= r->logit1) | (uint64_t)double_not_finite(r->logsumexp);
+        doubt |= (uint64_t)(last - (int64_t)(uint32_t)r->token) |
+                 (uint64_t)(last - (int64_t)(uint32_t)r->id1) | (uint64_t)(last - (int64_t)(uint32_t)r->id2) |
+                 f64_special(r->logsumexp);
+        special |= f32_special(r->logit1) | f32_special(r->logit2) | bits_of(r->logit1 - r->logit2);
     }
     *text_sum = text;
-    doubts->invalid = doubt;
+    doubts->invalid = doubt >> 63 | special >> 31 | d->at.n_logits;
     doubts->flags = flags;
     return bad == 0 && (flags & ~(uint64_t)DUMP_FLAGS_KNOWN) == 0;
 }
@@ -129,10 +159,17 @@ static void find_flag(const dump *d, uint32_t flag, uint64_t from, uint64_t to, 
         if (dump_record_at(d, i)->flags & flag) *first = i;
 }
 
+/* A prefetch does nothing on a page that is not mapped yet: the page faults of the next block are taken here. */
+static void touch_next(const dump *d, uint64_t from) {
+    const volatile uint8_t *bytes = d->bytes;
+    for (uint64_t at = from; at < from + DUMP_BLOCK && at < d->size; at += PAGE_BYTES) (void)bytes[at];
+}
+
 enum status dump_verify_records(dump *d, uint64_t block, struct err *err) {
     uint64_t start = block * DUMP_BLOCK, end = least(start + DUMP_BLOCK, d->at.count * d->at.stride);
     if (!block_ok(d, 1 + block, d->at.records_offset + start, end - start))
         return dump_damage_block(d->bytes, &d->at, 1 + block, err);
+    touch_next(d, d->at.records_offset + end);
     uint64_t from = d->verified, to = end / d->at.stride, text_before = d->text_sum;
     struct doubts doubts = {0, 0};
     if (!records_in_place(d, from, to, &d->text_sum, &doubts))

@@ -207,6 +207,9 @@ static void check_header(struct table *t) {
         const char *name = table_column_name(t, i);
         if (*name == '\0')
             t->status = err_set(t->err, STATUS_FORMAT, "%s: header: column %d has no name", t->name, i + 1);
+        if (strlen(name) != t->cells[i + 1] - t->cells[i] - 1 && t->status == STATUS_OK)
+            t->status = err_set(t->err, STATUS_FORMAT, "%s: header: column %d has a NUL byte in its name",
+                                t->name, i + 1);
         if (table_find(t, name) != i && t->status == STATUS_OK) {
             char shown[64];
             (void)table_escape(name, strlen(name), 0, 0, shown, sizeof shown);

@@ -49,7 +49,8 @@ static int must_quote(const char *bytes, size_t n) {
         unsigned char c = (unsigned char)bytes[i];
         if (c == '"' || c == ',' || c < 0x20 || c == 0x7f) return 1;
     }
-    return bytes[0] == ' ' || bytes[n - 1] == ' ' || bytes[0] == '#';
+    return bytes[0] == ' ' || bytes[n - 1] == ' ' || bytes[0] == '#' ||
+           bytes[0] == '\xef'; /* a note, a byte order mark */
 }
 
 void table_put_bytes(table_writer *w, const void *bytes, size_t n) {

@@ -112,6 +112,7 @@ Test(table, ragged_and_broken_rows_are_refused_with_record_and_line) {
     REFUSED("\n\n", "no header row");
     REFUSED("a,a\n", "column 'a' appears twice");
     REFUSED("a,\n1,2\n", "column 2 has no name");
+    REFUSED("a,b\0c\n1,2\n", "column 2 has a NUL byte");
 }
 
 Test(table, case_a17_f_a_missing_last_newline_is_valid) {
