@@ -78,7 +78,7 @@ struct rope_table {
 
 /* Result of top2 for one row. Census first: any NaN or +Inf, or no finite value, makes the row unjudgeable. */
 struct top2 {
-    int32_t id1, id2;     /* id2 = -1 when n_vocab == 1 */
+    int32_t id1, id2;     /* -1 (with logit -INFINITY) where no candidate is left: NaN and +Inf are none */
     float logit1, logit2; /* -INFINITY possible for logit2 */
     int32_t n_nan, n_inf; /* n_inf counts +Inf only; -Inf is a legal logit */
     int32_t first_bad;    /* index of the first NaN or +Inf; -1 when none */

@@ -98,10 +98,10 @@ Test(dtype, blocks_follow_each_other_at_their_own_stride) {
 
 Test(dtype, six_bit_scales_and_mins_unpack_by_hand) {
     /* sub-block j < 4: low 6 bits of bytes j and j+4; j >= 4: nibbles of byte j+4, upper bits from bytes j-4 and j */
-    static const uint8_t scales[12] = {0x3f, 0x41, 0x80, 0xc7, 0x15, 0x55,
-                                       0x95, 0xd5, 0x21, 0x43, 0x65, 0x87};
+    static const uint8_t scales[12] = {0x3f, 0x41, 0x80, 0xc7, 0xd5, 0x95,
+                                       0x55, 0x15, 0x21, 0x43, 0x65, 0x87};
     static const int want_scale[8] = {63, 1, 0, 7, 1, 3 | 16, 5 | 32, 7 | 48};
-    static const int want_min[8] = {21, 21, 21, 21, 2, 4 | 16, 6 | 32, 8 | 48};
+    static const int want_min[8] = {21, 21, 21, 21, 2 | 48, 4 | 32, 6 | 16, 8};
     for (int j = 0; j < 8; j++) {
         int scale = -1, min = -1;
         dtype_scale_min_k(scales, j, &scale, &min);
