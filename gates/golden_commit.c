@@ -108,15 +108,20 @@ static void sweep_orphans(const struct golden_set *s) {
 }
 
 /* ---- the transaction ----------------------------------------------------------------------------------------- */
-static enum status may_commit(const struct refresh_plan *p, const char *reason, struct err *err) {
+enum status refresh_permitted(const char *reason, struct err *err) {
+    const size_t room = sizeof((struct golden_entry *)0)->reason;
     const char *ci = getenv("CI");
     if (ci != NULL && (strcmp(ci, "true") == 0 || strcmp(ci, "1") == 0))
         return err_set(err, STATUS_USAGE, "CI=%s: goldens are never refreshed by a CI run", ci);
     if (reason == NULL || strspn(reason, " \t\r\n") == strlen(reason))
         return err_set(err, STATUS_USAGE, "a refresh needs --reason");
-    if (strlen(reason) >= sizeof p->items[0].entry.reason)
-        return err_set(err, STATUS_USAGE, "the reason is longer than %zu bytes",
-                       sizeof p->items[0].entry.reason - 1);
+    if (strlen(reason) >= room)
+        return err_set(err, STATUS_USAGE, "the reason is longer than %zu bytes", room - 1);
+    return STATUS_OK;
+}
+
+static enum status may_commit(const struct refresh_plan *p, const char *reason, struct err *err) {
+    RETURN_IF_ERROR(refresh_permitted(reason, err));
     for (size_t i = 0; i < p->n; i++)
         if (p->items[i].state == REFRESH_REFUSED)
             return err_set(err, STATUS_USAGE, "%s changed at record %llu, which is outside the named set",

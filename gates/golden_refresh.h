@@ -52,6 +52,9 @@ void refresh_plan_free(struct refresh_plan *p);
 enum status refresh_check_repeat(const dump *const *first, const dump *const *second, size_t n,
                                  struct err *err);
 
+/* May a refresh with this reason happen at all? STATUS_USAGE: CI=true in the environment, a missing or blank reason. */
+enum status refresh_permitted(const char *reason, struct err *err);
+
 /* Writes the plan's new and changed dumps, then the manifest. STATUS_USAGE: an empty reason, a refused item, CI=true in the
  * environment, nothing to do; STATUS_LIMIT: another refresh holds the lock, or the manifest on disk is not the one the
  * plan was made from. On any error the old set is intact. */

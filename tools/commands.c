@@ -3,6 +3,7 @@
 
 const struct command *const commands[] = {
     &cmd_run,
+    &cmd_golden,
     &cmd_generate,
     &cmd_replay,
     &cmd_diff,
