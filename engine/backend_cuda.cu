@@ -97,7 +97,7 @@ extern "C" enum status cuda_scratch(struct cuda_context *c, struct scratch *s, s
                                     struct err *err) {
     if (s->bytes >= bytes) return STATUS_OK;
     RETURN_IF_ERROR(cuda_graph_flush(c, err));
-    RETURN_IF_ERROR(cuda_graph_forget(c, err));
+    RETURN_IF_ERROR(cuda_graph_stale(c, err));
     cuda_release(c, s->p);
     s->p = NULL;
     s->bytes = 0;

@@ -85,6 +85,8 @@ enum status cuda_graph_end(struct cuda_context *c, struct err *err);
 /* Runs what was captured so far and leaves the rest of the step eager: a host copy in mid-step needs its bytes now. */
 enum status cuda_graph_flush(struct cuda_context *c, struct err *err);
 enum status cuda_graph_forget(struct cuda_context *c, struct err *err);
+/* Scratch moved: captured graphs are dropped, but their keys stay known and are captured again at the next use. */
+enum status cuda_graph_stale(struct cuda_context *c, struct err *err);
 
 /* Makes *s hold at least `bytes`. Growing drops captured graphs: they hold the old address. */
 enum status cuda_scratch(struct cuda_context *c, struct scratch *s, size_t bytes, struct err *err);

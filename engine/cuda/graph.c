@@ -113,3 +113,16 @@ enum status cuda_graph_forget(struct cuda_context *c, struct err *err) {
     for (int i = 0; i < GRAPH_SLOTS; i++) RETURN_IF_ERROR(slot_drop(&c->graphs[i], err));
     return STATUS_OK;
 }
+
+enum status cuda_graph_stale(struct cuda_context *c, struct err *err) {
+    CUDA_TRY(cudaStreamSynchronize(c->stream), err);
+    for (int i = 0; i < GRAPH_SLOTS; i++) {
+        struct graph_slot *slot = &c->graphs[i];
+        if (slot->state != GRAPH_READY) continue;
+        cudaGraphExec_t exec = slot->exec;
+        slot->exec = NULL;
+        slot->state = GRAPH_SEEN;
+        CUDA_TRY(cudaGraphExecDestroy(exec), err);
+    }
+    return STATUS_OK;
+}

@@ -1,0 +1,290 @@
+/* device_tc.cu - the permanent arithmetic test: our accumulate model against the device's tensor-core instructions.
+ * Not a kernel test: one tile, fragments loaded by hand, nothing between operands and instruction.
+ * Idea: the same operands go through mma.sync, the WMMA API, wgmma (sm_90a), tc_step_scalar and tc_gemm; every finite
+ * result must agree to the bit, Inf by sign and NaN as a class. The other architecture's model must NOT agree, or this
+ * program would be blind.
+ * Source: performance notes of MMA-Sim (arXiv 2511.10909). Exercise: device_tc > tc.csv; exit 0 all agree, 1 not, 2 no device */
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#include <mma.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <vector>
+
+#include "../engine/fmath.h"
+#include "../engine/par.h"
+#include "device_tc_inputs.h"
+
+#define TILE_OUT (TC_TEST_M * TC_TEST_N)
+#define TRY(expr)                                                                                            \
+    do {                                                                                                     \
+        cudaError_t e_ = (expr);                                                                             \
+        if (e_ != cudaSuccess) {                                                                             \
+            fprintf(stderr, "device_tc: %s: %s\n", #expr, cudaGetErrorString(e_));                           \
+            exit(2);                                                                                         \
+        }                                                                                                    \
+    } while (0)
+
+/* ---- the instructions: one warpgroup per tile, warp w takes rows 16w .. 16w+15 ----------------------------------- */
+
+__device__ uint32_t pair_at(const uint16_t *row, int k) {
+    return (uint32_t)row[k] | (uint32_t)row[k + 1] << 16;
+}
+
+/* A of m16n8k16: rows g, g+8; k 2q, 2q+1 and +8. */
+__device__ void load_a(uint32_t r[4], const uint16_t *a, int row0, int k0, int k) {
+    int g = threadIdx.x % 32 / 4, q = threadIdx.x % 4;
+    const uint16_t *low = a + (row0 + g) * k + k0 + 2 * q, *high = low + 8 * k;
+    r[0] = pair_at(low, 0);
+    r[1] = pair_at(high, 0);
+    r[2] = pair_at(low, 8);
+    r[3] = pair_at(high, 8);
+}
+
+template <bool BF16> __device__ void mma_once(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
+    if (BF16)
+        asm volatile(
+            "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+            "{%0,%1,%2,%3};"
+            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    else
+        asm volatile(
+            "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+            "{%0,%1,%2,%3};"
+            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+template <bool BF16> __global__ void mma_sync_kernel(const uint16_t *a, const uint16_t *b, float *c, int k) {
+    a += (size_t)blockIdx.x * TC_TEST_M * k;
+    b += (size_t)blockIdx.x * TC_TEST_N * k;
+    c += (size_t)blockIdx.x * TILE_OUT;
+    int row0 = threadIdx.x / 32 * 16, g = threadIdx.x % 32 / 4, q = threadIdx.x % 4;
+    for (int j = 0; j < TC_TEST_N / 8; j++) {
+        float *at = c + (row0 + g) * TC_TEST_N + j * 8 + 2 * q, *below = at + 8 * TC_TEST_N;
+        float d[4] = {at[0], at[1], below[0], below[1]};
+        for (int k0 = 0; k0 < k; k0 += TC_K) {
+            uint32_t ra[4];
+            load_a(ra, a, row0, k0, k);
+            const uint16_t *col = b + (j * 8 + g) * k + k0 + 2 * q;
+            mma_once<BF16>(d, ra, pair_at(col, 0), pair_at(col, 8));
+        }
+        at[0] = d[0], at[1] = d[1], below[0] = d[2], below[1] = d[3];
+    }
+}
+
+template <bool BF16> __global__ void wmma_kernel(const uint16_t *a, const uint16_t *b, float *c, int k) {
+    using namespace nvcuda;
+    using T = typename std::conditional<BF16, __nv_bfloat16, __half>::type;
+    const T *ta = (const T *)a + (size_t)blockIdx.x * TC_TEST_M * k,
+            *tb = (const T *)b + (size_t)blockIdx.x * TC_TEST_N * k;
+    float *tc = c + (size_t)blockIdx.x * TILE_OUT + threadIdx.x / 32 * 16 * TC_TEST_N;
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, T, wmma::row_major> fa;
+    wmma::fragment<wmma::matrix_b, 16, 16, 16, T, wmma::col_major> fb;
+    wmma::fragment<wmma::accumulator, 16, 16, 16, float> fc;
+    wmma::load_matrix_sync(fc, tc, TC_TEST_N, wmma::mem_row_major);
+    for (int k0 = 0; k0 < k; k0 += TC_K) {
+        wmma::load_matrix_sync(fa, ta + threadIdx.x / 32 * 16 * k + k0, k);
+        wmma::load_matrix_sync(fb, tb + k0, k);
+        wmma::mma_sync(fc, fa, fb, fc);
+    }
+    wmma::store_matrix_sync(tc, fc, TC_TEST_N, wmma::mem_row_major);
+}
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define WGMMA_ASM(TYPE)                                                                                      \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\nwgmma.fence.sync.aligned;\n"                       \
+                 "wgmma.mma_async.sync.aligned.m64n16k16.f32." TYPE "." TYPE                                 \
+                 " {%0,%1,%2,%3,%4,%5,%6,%7}, {%8,%9,%10,%11}, %12, p, 1, 1, 0;\n"                           \
+                 "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n}"                     \
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),       \
+                   "+f"(d[7])                                                                                \
+                 : "r"(ra[0]), "r"(ra[1]), "r"(ra[2]), "r"(ra[3]), "l"(desc)                                 \
+                 : "memory")
+#endif
+
+/* B in shared memory as 8x8 core matrices of 128 bytes, K-major, no swizzle: (n8, k8) at (2*n8 + k8) * 128. */
+template <bool BF16> __global__ void wgmma_kernel(const uint16_t *a, const uint16_t *b, float *c, int k) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    __shared__ __align__(128) uint16_t sb[TC_TEST_N * TC_K];
+    a += (size_t)blockIdx.x * TC_TEST_M * k;
+    b += (size_t)blockIdx.x * TC_TEST_N * k;
+    c += (size_t)blockIdx.x * TILE_OUT;
+    int row0 = threadIdx.x / 32 * 16, g = threadIdx.x % 32 / 4, q = threadIdx.x % 4;
+    float *at = c + (row0 + g) * TC_TEST_N + 2 * q, *below = at + 8 * TC_TEST_N, d[8];
+    for (int j = 0; j < 2; j++) {
+        d[4 * j] = at[8 * j], d[4 * j + 1] = at[8 * j + 1];
+        d[4 * j + 2] = below[8 * j], d[4 * j + 3] = below[8 * j + 1];
+    }
+    uint64_t desc = ((uint64_t)__cvta_generic_to_shared(sb) & 0x3ffff) >> 4 | (uint64_t)(128 >> 4) << 16 |
+                    (uint64_t)(256 >> 4) << 32;
+    for (int k0 = 0; k0 < k; k0 += TC_K) {
+        __syncthreads();
+        for (int i = threadIdx.x; i < TC_TEST_N * TC_K; i += blockDim.x) {
+            int n = i / TC_K, kk = i % TC_K;
+            sb[(2 * (n / 8) + kk / 8) * 64 + n % 8 * 8 + kk % 8] = b[n * k + k0 + kk];
+        }
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        __syncthreads();
+        uint32_t ra[4];
+        load_a(ra, a, row0, k0, k);
+        if (BF16)
+            WGMMA_ASM("bf16");
+        else
+            WGMMA_ASM("f16");
+    }
+    for (int j = 0; j < 2; j++) {
+        at[8 * j] = d[4 * j], at[8 * j + 1] = d[4 * j + 1];
+        below[8 * j] = d[4 * j + 2], below[8 * j + 1] = d[4 * j + 3];
+    }
+#else
+    (void)a, (void)b, (void)c, (void)k;
+#endif
+}
+
+/* ---- host -------------------------------------------------------------------------------------------------------- */
+
+struct set {
+    enum tc_family family;
+    enum tc_type type;
+    int k;
+    enum arch arch;                     /* model to run */
+    std::vector<uint16_t> a, b;         /* all tiles */
+    std::vector<float> c, scalar, gemm; /* addends; results of the two forms of the model */
+};
+
+static void make_tiles(void *ctx, int64_t begin, int64_t end, int) {
+    set *s = (set *)ctx;
+    for (int64_t t = begin; t < end; t++)
+        tc_family_tile(s->family, s->type, (int)t, s->k, &s->a[t * TC_TEST_M * s->k],
+                       &s->b[t * TC_TEST_N * s->k], &s->c[t * TILE_OUT]);
+}
+
+static void run_model(void *ctx, int64_t begin, int64_t end, int) {
+    set *s = (set *)ctx;
+    std::vector<uint16_t> packed(tc_packed_elements(TC_TEST_N, s->k));
+    for (int64_t t = begin; t < end; t++) {
+        const uint16_t *a = &s->a[t * TC_TEST_M * s->k], *b = &s->b[t * TC_TEST_N * s->k];
+        float *scalar = &s->scalar[t * TILE_OUT], *gemm = &s->gemm[t * TILE_OUT];
+        for (int i = 0; i < TILE_OUT; i++)
+            for (int k0 = 0; k0 < s->k; k0 += TC_K)
+                scalar[i] = tc_step_scalar(s->arch, s->type, a + i / TC_TEST_N * s->k + k0,
+                                           b + i % TC_TEST_N * s->k + k0, scalar[i]);
+        tc_pack_rows(b, s->k, TC_TEST_N, s->k, packed.data());
+        tc_gemm(s->arch, s->type, tc_have_avx2(), a, s->k, TC_TEST_M, packed.data(), s->k, 0, TC_TEST_N, gemm,
+                TC_TEST_N, 1);
+    }
+}
+
+struct tally {
+    long finite, special, first; /* mismatches among finite results, among Inf/NaN; index of the first */
+};
+
+static tally compare(const std::vector<float> &model, const std::vector<float> &device) {
+    tally t = {0, 0, -1};
+    for (size_t i = 0; i < model.size(); i++) {
+        int finite = fm_f32_is_finite(model[i]) && fm_f32_is_finite(device[i]);
+        int both_nan = fm_f32_is_nan(model[i]) && fm_f32_is_nan(device[i]);
+        if (both_nan || memcmp(&model[i], &device[i], 4) == 0) continue;
+        (finite ? t.finite : t.special)++;
+        if (t.first < 0) t.first = (long)i;
+    }
+    return t;
+}
+
+static int report(const set &s, const char *what, const tally &t, int must_differ) {
+    int differs = t.finite != 0 || t.special != 0, ok = must_differ ? t.finite != 0 : !differs;
+    printf("%s,%s,%d,%s,%zu,%ld,%ld,%ld,%s\n", tc_family_name(s.family), s.type == TC_F16 ? "f16" : "bf16",
+           s.k, what, s.c.size(), t.finite, t.special, t.first,
+           ok            ? "PASS"
+           : must_differ ? "BLIND"
+                         : "FAIL");
+    fflush(stdout);
+    return !ok;
+}
+
+typedef void kernel_fn(const uint16_t *, const uint16_t *, float *, int);
+
+static std::vector<float> run_device(const set &s, kernel_fn *kernel) {
+    static uint16_t *da, *db;
+    static float *dc;
+    if (da == NULL) {
+        TRY(cudaMalloc(&da, (size_t)TC_TEST_TILES * TC_TEST_M * TC_TEST_CHAIN * 2));
+        TRY(cudaMalloc(&db, (size_t)TC_TEST_TILES * TC_TEST_N * TC_TEST_CHAIN * 2));
+        TRY(cudaMalloc(&dc, (size_t)TC_TEST_TILES * TILE_OUT * 4));
+    }
+    TRY(cudaMemcpy(da, s.a.data(), s.a.size() * 2, cudaMemcpyHostToDevice));
+    TRY(cudaMemcpy(db, s.b.data(), s.b.size() * 2, cudaMemcpyHostToDevice));
+    TRY(cudaMemcpy(dc, s.c.data(), s.c.size() * 4, cudaMemcpyHostToDevice));
+    kernel<<<TC_TEST_TILES, TC_TEST_M * 2>>>(da, db, dc, s.k);
+    TRY(cudaGetLastError());
+    std::vector<float> out(s.c.size());
+    TRY(cudaMemcpy(out.data(), dc, out.size() * 4, cudaMemcpyDeviceToHost));
+    return out;
+}
+
+static int run_set(par *pool, enum tc_family f, enum tc_type type, int k, enum arch arch) {
+    size_t tiles = TC_TEST_TILES;
+    set s = {f,
+             type,
+             k,
+             arch,
+             std::vector<uint16_t>(tiles * TC_TEST_M * k),
+             std::vector<uint16_t>(tiles * TC_TEST_N * k),
+             std::vector<float>(tiles * TILE_OUT),
+             {},
+             {}};
+    par_for(pool, (int64_t)tiles, 1, make_tiles, &s);
+    s.scalar = s.c;
+    s.gemm = s.c;
+    par_for(pool, (int64_t)tiles, 1, run_model, &s);
+    bool bf = type == TC_BF16;
+    std::vector<float> mma = run_device(s, bf ? mma_sync_kernel<true> : mma_sync_kernel<false>);
+    int bad = report(s, "mma.sync-scalar_model", compare(s.scalar, mma), 0);
+    bad |= report(s, "mma.sync-simd_model", compare(s.gemm, mma), 0);
+    bad |= report(s, "wmma-mma.sync",
+                  compare(mma, run_device(s, bf ? wmma_kernel<true> : wmma_kernel<false>)), 0);
+    if (arch == ARCH_SM90)
+        bad |= report(s, "wgmma-mma.sync",
+                      compare(mma, run_device(s, bf ? wgmma_kernel<true> : wgmma_kernel<false>)), 0);
+    if (f != FAMILY_NORMAL && f != FAMILY_WIDE) return bad;
+    s.arch = arch == ARCH_SM90 ? ARCH_SM80 : ARCH_SM90;
+    s.scalar = s.c;
+    par_for(pool, (int64_t)tiles, 1, run_model, &s);
+    return bad | report(s, "mma.sync-other_arch_model", compare(s.scalar, mma), 1);
+}
+
+int main(void) {
+    cudaDeviceProp p;
+    if (cudaGetDeviceProperties(&p, 0) != cudaSuccess) {
+        fprintf(stderr, "device_tc: no CUDA device\n");
+        return 2;
+    }
+    enum arch arch = p.major == 9 ? ARCH_SM90 : ARCH_SM80;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    struct err err;
+    par *pool = NULL;
+    if (par_open(cores < 1                 ? 1
+                 : cores > PAR_THREADS_MAX ? PAR_THREADS_MAX
+                                           : (int)cores,
+                 &pool, &err) != STATUS_OK) {
+        fprintf(stderr, "device_tc: %s\n", err.message);
+        return 2;
+    }
+    fprintf(stderr, "device_tc: %s, compute capability %d.%d, model %s\n", p.name, p.major, p.minor,
+            arch == ARCH_SM90 ? "sm_90" : "sm_80");
+    printf("family,type,k,compared,vectors,mismatches_finite,mismatches_special,first,verdict\n");
+    int bad = 0;
+    for (int f = 0; f < FAMILY_COUNT; f++)
+        for (int type = TC_F16; type <= TC_BF16; type++) {
+            bad |= run_set(pool, (enum tc_family)f, (enum tc_type)type, TC_K, arch);
+            bad |= run_set(pool, (enum tc_family)f, (enum tc_type)type, TC_TEST_CHAIN, arch);
+        }
+    par_close(pool);
+    printf("summary,,,,,,,,%s\n", bad ? "FAIL" : "PASS");
+    return bad;
+}
