@@ -50,8 +50,8 @@ struct gate_context {
     const char *only;            /* --only GATE[/case substring], or NULL */
     void (*emit)(void *sink, const struct evidence *row);
     void *sink;
-    const char *cause;      /* --cause: the named reason of --class fa; NULL: none was given */
-    const char *base;       /* --base: dumps, a forkgate binary or a command; NULL: this build's default geometry */
+    const char *cause; /* --cause: the named reason of --class fa; NULL: none was given */
+    const char *base; /* --base: dumps, a forkgate binary or a command; NULL: this build's default geometry */
     const char *engine_cmd; /* --engine-cmd: the candidate is another engine; NULL: this one */
     const char *faults;     /* path of forkgate-faults, for planted negative arms; NULL: there is none */
     void (*progress)(const char *what, uint64_t done, uint64_t total); /* for long gates; may be NULL */
