@@ -7,6 +7,8 @@ const struct command *const commands[] = {
     &cmd_generate,
     &cmd_replay,
     &cmd_diff,
+    &cmd_explain,
+    &cmd_trace,
     &cmd_inspect,
     &cmd_import,
     &cmd_make_model,

@@ -9,6 +9,8 @@ extern const struct command cmd_replay;
 extern const struct command cmd_run;
 extern const struct command cmd_golden;
 extern const struct command cmd_diff;
+extern const struct command cmd_explain;
+extern const struct command cmd_trace;
 extern const struct command cmd_import;
 extern const struct command cmd_inspect;
 extern const struct command cmd_make_model;

@@ -1,0 +1,175 @@
+/* child_process.c - see child_process.h. */
+#include "gates/child_process.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define POLL_NS          5000000L /* how often a child with a deadline is looked at */
+#define EXIT_NOT_STARTED 127
+
+/* ---- arguments ------------------------------------------------------------------------------------------------- */
+
+void child_add(struct child_args *a, const char *text) {
+    char *copy = a->n < CHILD_ARGS ? strdup(text) : NULL;
+    if (copy == NULL) {
+        a->overflow = 1;
+        return;
+    }
+    a->argv[a->n++] = copy;
+    a->argv[a->n] = NULL;
+}
+
+void child_add_pair(struct child_args *a, const char *option, const char *value) {
+    child_add(a, option);
+    child_add(a, value);
+}
+
+void child_add_number(struct child_args *a, const char *option, long value) {
+    char text[24];
+    (void)snprintf(text, sizeof text, "%ld", value);
+    child_add_pair(a, option, text);
+}
+
+void child_args_free(struct child_args *a) {
+    for (int i = 0; i < a->n; i++) free(a->argv[i]);
+    memset(a, 0, sizeof *a);
+}
+
+/* ---- the child's side ------------------------------------------------------------------------------------------ */
+
+static int redirect(const char *path, int flags, int fd) {
+    int from = open(path != NULL ? path : "/dev/null", flags, 0600);
+    if (from < 0 || dup2(from, fd) < 0) return 0;
+    if (from != fd) (void)close(from);
+    return 1;
+}
+
+static void set_variable(const char *pair) {
+    char *name = strdup(pair);
+    char *equals = name != NULL ? strchr(name, '=') : NULL;
+    if (equals == NULL) return;
+    *equals = '\0';
+    (void)setenv(name, equals + 1, 1);
+    free(name);
+}
+
+static void child_main(const struct child_request *r, int report) {
+    int why = 0, write_flags = O_WRONLY | O_CREAT | O_TRUNC;
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)setpgid(0, 0);
+    if (redirect(NULL, O_RDONLY, STDIN_FILENO) && redirect(r->stdout_path, write_flags, STDOUT_FILENO) &&
+        redirect(r->stderr_path, write_flags, STDERR_FILENO)) {
+        for (int i = 0; r->env != NULL && r->env[i] != NULL; i++) set_variable(r->env[i]);
+        (void)execvp(r->args->argv[0], r->args->argv);
+    }
+    why = errno;
+    (void)!write(report, &why, sizeof why);
+    _exit(EXIT_NOT_STARTED);
+}
+
+/* ---- the parent's side ----------------------------------------------------------------------------------------- */
+
+static double seconds(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Waits; past the deadline the child's whole group is killed, and only that. */
+static int wait_for(pid_t pid, double timeout_s, int *timed_out) {
+    int status = 0;
+    double deadline = seconds() + timeout_s;
+    for (;;) {
+        pid_t got = waitpid(pid, &status, timeout_s > 0.0 && !*timed_out ? WNOHANG : 0);
+        if (got == pid) return status;
+        if (got < 0 && errno != EINTR) return -1;
+        if (got == 0 && seconds() > deadline) {
+            *timed_out = 1;
+            (void)kill(-pid, SIGKILL);
+        } else if (got == 0) {
+            struct timespec nap = {0, POLL_NS};
+            (void)nanosleep(&nap, NULL);
+        }
+    }
+}
+
+static void last_line_of(const char *path, char out[256]) {
+    char line[256];
+    FILE *f = path == NULL ? NULL : fopen(path, "rb");
+    out[0] = '\0';
+    while (f != NULL && fgets(line, (int)sizeof line, f) != NULL) {
+        size_t n = strcspn(line, "\r\n");
+        line[n] = '\0';
+        for (size_t i = 0; i < n; i++)
+            if (line[i] < ' ' || line[i] > '~') line[i] = '?';
+        if (n > 0) memcpy(out, line, n + 1);
+    }
+    if (f != NULL) (void)fclose(f);
+}
+
+static enum status start(const struct child_request *r, pid_t *pid, struct err *err) {
+    int fds[2], why = 0;
+    if (pipe(fds) != 0) return err_set(err, STATUS_IO, "pipe: %s", strerror(errno));
+    (void)fcntl(fds[0], F_SETFD, FD_CLOEXEC);
+    (void)fcntl(fds[1], F_SETFD, FD_CLOEXEC);
+    *pid = fork();
+    if (*pid == 0) child_main(r, fds[1]);
+    int forked = errno;
+    (void)close(fds[1]);
+    ssize_t n = *pid < 0 ? 0 : read(fds[0], &why, sizeof why); /* the end of the pipe: exec took place */
+    (void)close(fds[0]);
+    if (*pid < 0) return err_set(err, STATUS_IO, "fork: %s", strerror(forked));
+    if (n != (ssize_t)sizeof why) return STATUS_OK;
+    (void)waitpid(*pid, NULL, 0);
+    return err_set(err, STATUS_IO, "%s: cannot be run: %s", r->args->argv[0], strerror(why));
+}
+
+enum status child_run(const struct child_request *r, struct child_end *out, struct err *err) {
+    pid_t pid = 0;
+    memset(out, 0, sizeof *out);
+    out->exit_code = -1;
+    if (r->args->overflow || r->args->n == 0)
+        return err_set(err, STATUS_LIMIT, "a command of more than %d arguments, or none", CHILD_ARGS);
+    RETURN_IF_ERROR(start(r, &pid, err));
+    int status = wait_for(pid, r->timeout_s, &out->timed_out);
+    if (status < 0) return err_set(err, STATUS_IO, "%s: lost: %s", r->args->argv[0], strerror(errno));
+    if (WIFEXITED(status)) out->exit_code = WEXITSTATUS(status);
+    if (WIFSIGNALED(status)) out->signal = WTERMSIG(status);
+    last_line_of(r->stderr_path, out->last_line);
+    return STATUS_OK;
+}
+
+void child_end_text(const struct child_end *end, char out[320]) {
+    if (end->timed_out)
+        (void)snprintf(out, 320, "timed out");
+    else if (end->signal != 0)
+        (void)snprintf(out, 320, "killed by signal %d", end->signal);
+    else
+        (void)snprintf(out, 320, "exit %d%s%s", end->exit_code, end->last_line[0] != '\0' ? ": " : "",
+                       end->last_line);
+}
+
+enum status child_folder_make(const char *name, char out[256], struct err *err) {
+    const char *tmp = getenv("TMPDIR");
+    (void)snprintf(out, 256, "%.200s/%.40s-XXXXXX", tmp != NULL && tmp[0] != '\0' ? tmp : "/tmp", name);
+    if (mkdtemp(out) == NULL) return err_set(err, STATUS_IO, "%s: %s", out, strerror(errno));
+    return STATUS_OK;
+}
+
+void child_folder_remove(const char *folder) {
+    DIR *d = opendir(folder);
+    if (d == NULL) return;
+    for (const struct dirent *entry = readdir(d); entry != NULL; entry = readdir(d))
+        (void)unlinkat(dirfd(d), entry->d_name, 0); /* "." and ".." and folders stay */
+    (void)closedir(d);
+    (void)rmdir(folder);
+}

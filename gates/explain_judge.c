@@ -1,0 +1,262 @@
+/* explain_judge.c - what kind of change the first differing op is. The rules, first match wins:
+ *   1 a side that gave other checksums in a second run              NOT-REPEATABLE
+ *   2 equal logits, another choice (top2 differs)                   SAMPLING
+ *   3 the sides were asked for another route or KV dtype            ARITHMETIC
+ *   4 attention, and the cache rows it may read are not equal       STALE (they were equal when they were appended)
+ *   5 all differing values of B are NaN                             UNWRITTEN (or an invalid operation: it says so)
+ *   6 every difference <= N f32 steps at the row's largest |a|      REGROUPING, N by op: explain_regroup_ulps
+ *   7 all differing values of B are one constant, A's are not       UNWRITTEN
+ *   8 B's differing values, 8 or more of them (or the whole row),
+ *     equal an earlier content of the buffer, or B's row is
+ *     bit for bit another row                                       STALE
+ *   9 anything else                                                 WRONG-VALUE
+ * Idea: the inputs of the first op are equal by construction, so the size and shape of its own difference decide.
+ * Source: ours. Exercise: ctest -R unit.explain */
+#include <math.h>
+#include <string.h>
+
+#include "gates/explain_parts.h"
+#include "gates/metrics.h"
+
+#define STALE_MIN 8 /* fewer equal values are a coincidence that small integers make easily */
+
+const char *explain_verdict_name(enum explain_verdict v) {
+    static const char *const names[EXPLAIN_VERDICTS] = {"IDENTICAL",   "SAMPLING",       "REGROUPING",
+                                                        "WRONG-VALUE", "UNWRITTEN",      "STALE",
+                                                        "ARITHMETIC",  "NOT-REPEATABLE", "NOT-REPRODUCED"};
+    return names[v];
+}
+
+int explain_exit_code(enum explain_verdict v) {
+    if (v == EXPLAIN_IDENTICAL) return 0;
+    return v == EXPLAIN_NOT_REPRODUCED ? 2 : 1;
+}
+
+/* Attention rounds p to f16 (2^-12 relative each side, so 2^-11 = 4096 steps); a reordered or truncated f32 chain of some
+ * thousand terms stays within 2^-16 of the largest output; element-wise ops have one to three roundings to differ in;
+ * what copies, quantises or stores has none. */
+double explain_regroup_ulps(const char *op) {
+    static const struct {
+        const char *op;
+        double ulps;
+    } bounds[] = {{"attention", 4096.0}, {"matmul", 256.0}, {"rmsnorm", 16.0},
+                  {"swiglu", 8.0},       {"rope", 4.0},     {"add", 1.0}};
+    for (size_t i = 0; i < sizeof bounds / sizeof bounds[0]; i++)
+        if (strcmp(bounds[i].op, op) == 0) return bounds[i].ulps;
+    return 0.0;
+}
+
+/* ---- shapes of a difference ------------------------------------------------------------------------------------ */
+
+static int bits_equal(float x, float y) {
+    size_t first = 0;
+    return metrics_bits_differ(&x, &y, 1, &first) == 0;
+}
+
+/* One row of both sides and the op it is of. */
+struct pair {
+    const float *a, *b; /* [n] */
+    size_t n;
+    const struct tape_capture *of_b;
+    int index_b;
+};
+
+static int find_pair(const struct explain_evidence *e, const struct explain_result *out, struct pair *p) {
+    const struct tape_capture *a = tape_capture_at(&e->kept[0], out->first_pos);
+    const struct tape_capture *b = tape_capture_at(&e->kept[1], out->first_pos);
+    int i = a == NULL ? -1 : tape_find(&a->ops, &out->first, 0);
+    int j = b == NULL ? -1 : tape_find(&b->ops, &out->first, 0);
+    if (i < 0 || j < 0) return 0;
+    p->a = explain_values(a, i);
+    p->b = explain_values(b, j);
+    p->n = (size_t)a->ops.op[i].cols;
+    p->of_b = b;
+    p->index_b = j;
+    return 1;
+}
+
+/* All differing values of B are one value; *value is it. With all_nan they must be NaN, else A's must vary. */
+static int one_constant(const struct pair *p, int all_nan, float *value) {
+    size_t n = 0, first = 0;
+    int a_varies = 0;
+    for (size_t i = 0; i < p->n; i++) {
+        if (bits_equal(p->a[i], p->b[i])) continue;
+        if (n++ == 0) first = i;
+        if (!bits_equal(p->b[i], p->b[first])) return 0;
+        a_varies |= !bits_equal(p->a[i], p->a[first]);
+    }
+    *value = n > 0 ? p->b[first] : 0.0f;
+    if (all_nan) return n > 0 && isnan(*value);
+    return (n > 1 && a_varies) || (n == 1 && fpclassify(*value) == FP_ZERO);
+}
+
+/* Every differing value of B equals the value of the same element in `old`. */
+static int holds_old(const struct pair *p, const float *old) {
+    for (size_t i = 0; i < p->n; i++)
+        if (!bits_equal(p->a[i], p->b[i]) && !bits_equal(p->b[i], old[i])) return 0;
+    return 1;
+}
+
+static int stale_in(const struct pair *p, const struct tape_capture *c, int n_ops, char *what, size_t room) {
+    for (int i = n_ops - 1; i >= 0; i--) {
+        const struct tape_op *op = &c->ops.op[i];
+        if (op->cols != (int64_t)p->n || !holds_old(p, explain_values(c, i))) continue;
+        (void)snprintf(what, room, "what %s of layer %d at position %d holds", op->tensor, op->layer, c->pos);
+        return 1;
+    }
+    return 0;
+}
+
+/* The whole row of B is another row of the same op. */
+static int another_row(const struct explain_evidence *e, const struct explain_result *out, char *what,
+                       size_t room) {
+    const struct tape *b = &e->rows[1];
+    uint64_t sum = 0;
+    int known = 0;
+    for (size_t i = 0; i < b->n_rows; i++)
+        if (b->rows[i].pos == out->first_pos) {
+            sum = b->rows[i].sum;
+            known = 1;
+        }
+    for (int side = 0; known && side < 2; side++)
+        for (size_t i = 0; i < e->rows[side].n_rows; i++) {
+            const struct tape_row *row = &e->rows[side].rows[i];
+            if (row->pos == out->first_pos || row->sum != sum) continue;
+            (void)snprintf(what, room, "the row of position %d", row->pos);
+            return 1;
+        }
+    return 0;
+}
+
+static int is_stale(const struct explain_evidence *e, const struct explain_result *out, const struct pair *p,
+                    char *what, size_t room) {
+    uint64_t differing = out->first_delta.differing;
+    if (differing < STALE_MIN && differing < p->n) return 0;
+    const struct tape_capture *before = e->before < 0 ? NULL : tape_capture_at(&e->kept[1], e->before);
+    return stale_in(p, p->of_b, p->index_b, what, room) ||
+           (before != NULL && stale_in(p, before, before->ops.n, what, room)) ||
+           another_row(e, out, what, room);
+}
+
+/* ---- words ------------------------------------------------------------------------------------------------------- */
+
+static void where(const struct explain_result *out, char text[160]) {
+    if (out->first.layer >= 0)
+        (void)snprintf(text, 160, "%s (%s) of layer %d", out->first.op, out->first.tensor, out->first.layer);
+    else
+        (void)snprintf(text, 160, "%s (%s)", out->first.op, out->first.tensor);
+}
+
+#define CONCLUDE(v, ...)                                                                                     \
+    do {                                                                                                     \
+        out->verdict = (v);                                                                                  \
+        (void)snprintf(out->conclusion, sizeof out->conclusion, __VA_ARGS__);                                \
+    } while (0)
+
+static void judge_values(const struct explain_evidence *e, struct explain_result *out, const char *op) {
+    const struct explain_delta *d = &out->first_delta;
+    double step = metrics_ulp_size(d->row_max, 23, -126), bound = explain_regroup_ulps(out->first.op);
+    struct pair p;
+    float value = 0.0f;
+    char what[160];
+    if (!find_pair(e, out, &p)) {
+        CONCLUDE(EXPLAIN_NOT_REPEATABLE, "%s differed while screening and was not met again.", op);
+    } else if (one_constant(&p, 1, &value)) {
+        CONCLUDE(
+            EXPLAIN_UNWRITTEN,
+            "An unwritten region, or an invalid operation (inf - inf, 0 * NaN), in %s: its inputs are equal, "
+            "and all %llu values that differ are NaN on side B. Look at the guards of the last tile and at "
+            "fully masked ones; memcheck and initcheck tell the two apart.",
+            op, (unsigned long long)d->differing);
+    } else if (d->max_abs <= bound * step) {
+        CONCLUDE(
+            EXPLAIN_REGROUPING,
+            "Regrouping from %s on: its inputs are equal and its output moves by at most %.3g, which is %.3g "
+            "f32 "
+            "steps at the row's largest magnitude (%.3g steps are the limit for this op). Nothing before it "
+            "differs; everything after it is this difference, passed on. The same sum in another order does "
+            "this; a fork that follows from it lies where the margin is as small.",
+            op, d->max_abs, d->max_abs / step, bound);
+    } else if (one_constant(&p, 0, &value)) {
+        CONCLUDE(EXPLAIN_UNWRITTEN,
+                 "An unwritten region in %s: its inputs are equal, and all %llu values that differ are %.9g "
+                 "on side B "
+                 "where side A has values. Look at the guard of the last tile and at launch errors.",
+                 op, (unsigned long long)d->differing, (double)value);
+    } else if (is_stale(e, out, &p, what, sizeof what)) {
+        CONCLUDE(EXPLAIN_STALE,
+                 "A stale buffer in %s: its inputs are equal, and the %llu values that differ are, bit for "
+                 "bit, %s. "
+                 "Something was not computed, or was looked up under a key that outlived it.",
+                 op, (unsigned long long)d->differing, what);
+    } else {
+        CONCLUDE(EXPLAIN_WRONG_VALUE,
+                 "A value wrong from %s on: its inputs are equal, yet its output moves by %.3g where the "
+                 "row's largest "
+                 "magnitude is %.3g: %.3g f32 steps, and no reordering of this op moves more than %.3g. %llu "
+                 "of %lld "
+                 "values of the row differ.",
+                 op, d->max_abs, d->row_max, d->max_abs / step, bound, (unsigned long long)d->differing,
+                 (long long)d->op.cols);
+    }
+}
+
+void explain_judge(const struct explain_request *r, const struct explain_evidence *e,
+                   struct explain_result *out) {
+    char op[160];
+    const struct engine_config *a = &r->a->config, *b = &r->b->config;
+    where(out, op);
+    if (e->unstable[0] || e->unstable[1])
+        CONCLUDE(EXPLAIN_NOT_REPEATABLE,
+                 "Side %s differs from itself between two runs of the same tokens: a race, or a sum whose "
+                 "order is not "
+                 "fixed. No comparison means anything before that is settled; the first difference was seen "
+                 "in %s.",
+                 e->unstable[0] ? "A" : "B", op);
+    else if (strcmp(out->first.op, "top2") == 0)
+        CONCLUDE(EXPLAIN_SAMPLING,
+                 "Every logit is equal; the two sides choose differently among them (top2).");
+    else if (a->compute.route != b->compute.route || a->kv != b->kv)
+        CONCLUDE(EXPLAIN_ARITHMETIC,
+                 "Other arithmetic was asked for: route %s, KV %s against route %s, KV %s. %s is the first "
+                 "op where "
+                 "that shows; nothing can be said about either build. Compare the same route and KV dtype.",
+                 route_name(a->compute.route), kv_dtype_name(a->kv), route_name(b->compute.route),
+                 kv_dtype_name(b->kv), op);
+    else if (out->cache_equal == 0)
+        CONCLUDE(EXPLAIN_STALE,
+                 "A stale or overwritten cache, read by %s: every row was equal when it was appended, yet "
+                 "the rows "
+                 "that this attention may read are not. Look at who writes the cache between the two.",
+                 op);
+    else
+        judge_values(e, out, op);
+}
+
+/* ---- no op differs ----------------------------------------------------------------------------------------------- */
+
+void explain_judge_equal(const struct explain_request *r, struct explain_result *out) {
+    int dumps_agree = 1, known = 0;
+    for (int i = 0; r->other != NULL && i < out->n_steps; i++) {
+        const struct dump_record *x = dump_record_at(r->base, (uint64_t)i),
+                                 *y = dump_record_at(r->other, (uint64_t)i);
+        if (((x->flags | y->flags) & DUMP_NO_HASH) != 0) continue;
+        known++;
+        dumps_agree &= hash_equal(&x->row, &y->row);
+    }
+    if (!dumps_agree)
+        CONCLUDE(EXPLAIN_NOT_REPRODUCED, "The two dumps hold different logits, but both sides as this binary "
+                                         "rebuilds them agree in every op: "
+                                         "what differs is in the builds or the machines, not in the options. "
+                                         "Name the binaries that made the "
+                                         "dumps (--binary-a, --binary-b).");
+    else if (r->other != NULL && out->fork >= 0)
+        CONCLUDE(
+            EXPLAIN_SAMPLING,
+            "Sampling only: all %d steps up to the fork give the same logits on both sides%s, and the tokens "
+            "differ. Look at penalties, temperature, seed and the tie rule; no kernel is involved.",
+            out->n_steps, known > 0 ? ", in the dumps and here" : "");
+    else
+        CONCLUDE(EXPLAIN_IDENTICAL, "Every op of all %d steps gave the same bits on both sides.",
+                 out->n_steps);
+}

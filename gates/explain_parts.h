@@ -1,0 +1,30 @@
+/* explain_parts.h - between the files of explain: finding, measuring, judging. Private to explain*.c.
+ * Source: ours. */
+#ifndef FORKGATE_EXPLAIN_PARTS_H
+#define FORKGATE_EXPLAIN_PARTS_H
+
+#include "gates/explain.h"
+
+/* What the later runs left: side 0 is A. */
+struct explain_evidence {
+    struct tape rows[2]; /* of the first op in a prefill; empty for a decode step */
+    struct tape kept[2]; /* captures */
+    int before;          /* position that used the same buffer rows before; -1: none */
+    int unstable[2];     /* a later run of the side gave other step sums */
+};
+
+/* Measures op j of B's capture against op i of A's. STATUS_SHAPE when the widths differ. */
+enum status explain_measure(const struct tape_capture *a, int i, const struct tape_capture *b, int j,
+                            int step, struct explain_delta *out, struct err *err);
+
+/* Sets verdict and conclusion of a result whose first differing op is known. */
+void explain_judge(const struct explain_request *r, const struct explain_evidence *e,
+                   struct explain_result *out);
+
+/* The same where no op differs. */
+void explain_judge_equal(const struct explain_request *r, struct explain_result *out);
+
+/* Values of op i of a capture: [op.cols]. */
+const float *explain_values(const struct tape_capture *c, int i);
+
+#endif

@@ -1,0 +1,307 @@
+/* cmd_explain.c - `forkgate explain`: two dumps, two geometries or two binaries in; the op that moved first out. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "gates/explain_report.h"
+#include "tools/commands.h"
+#include "tools/dump_inputs.h"
+
+#define ENV_MAX    8
+#define FILE_WIDTH 110 /* of a paragraph that goes to a file */
+
+struct explain_args {
+    struct cli_engine engine;
+    const char *paths[2];
+    int n_paths;
+    const char *binary[2];
+    const char *env[2][ENV_MAX + 1];
+    int n_env[2];
+    const char *file, *text, *csv;
+    enum table_eol eol;
+    int n, all_ops;
+};
+
+enum { OPT_BINARY_A = 0x200, OPT_BINARY_B, OPT_ENV_A, OPT_ENV_B, OPT_CSV, OPT_EOL, OPT_ALL };
+
+static const struct argp_option options[] = {
+    {"binary-a", OPT_BINARY_A, "PATH", 0, "the forkgate binary that is side A (default: this one)", 1},
+    {"binary-b", OPT_BINARY_B, "PATH", 0, "the same for side B", 1},
+    {"env-a", OPT_ENV_A, "NAME=VALUE", 0, "environment of side A's binary; may be repeated", 1},
+    {"env-b", OPT_ENV_B, "NAME=VALUE", 0, "the same for side B", 1},
+    {"file", 'f', "FILE", 0, "prompt (default: fixtures/prompts/NAME as the dump names it)", 1},
+    {"prompt", 'p', "TEXT", 0, "prompt text", 1},
+    {"n", 'n', "N", 0, "steps at most (default: to the fork, or to the end of A)", 1},
+    {"all-ops", OPT_ALL, NULL, 0, "growth of every op, not only of the residual stream", 1},
+    {"csv", OPT_CSV, "FILE", 0, "write one row per op of every step looked at", 1},
+    {"eol", OPT_EOL, "crlf|lf", 0, "line ends of the CSV (default crlf, as RFC 4180 asks)", 1},
+    {NULL, 0, NULL, 0, NULL, 0}};
+
+static void add_env(struct argp_state *state, struct explain_args *a, int side, const char *arg) {
+    if (strchr(arg, '=') == NULL || arg[0] == '=')
+        argp_error(state, "--env-%c %s: want NAME=VALUE", 'a' + side, arg);
+    if (a->n_env[side] == ENV_MAX) argp_error(state, "--env-%c: at most %d", 'a' + side, ENV_MAX);
+    a->env[side][a->n_env[side]++] = arg;
+}
+
+static void check_end(struct argp_state *state, const struct explain_args *a) {
+    if (a->n_paths == 0) argp_error(state, "give a dump A.fgd, and B.fgd, engine options or --binary-b");
+    if (a->file != NULL && a->text != NULL) argp_error(state, "give one of -p TEXT and -f FILE");
+    for (int side = 0; side < 2; side++)
+        if (a->n_env[side] > 0 && a->binary[side] == NULL)
+            argp_error(state, "--env-%c needs --binary-%c", 'a' + side, 'a' + side);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    struct explain_args *a = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->engine;
+        return 0;
+    case OPT_BINARY_A:
+    case OPT_BINARY_B:
+        a->binary[key - OPT_BINARY_A] = arg;
+        return 0;
+    case OPT_ENV_A:
+    case OPT_ENV_B:
+        add_env(state, a, key - OPT_ENV_A, arg);
+        return 0;
+    case 'f':
+        a->file = arg;
+        return 0;
+    case 'p':
+        a->text = arg;
+        return 0;
+    case 'n':
+        a->n = cli_number(state, "-n", arg, 1, 1 << 30);
+        return 0;
+    case OPT_ALL:
+        a->all_ops = 1;
+        return 0;
+    case OPT_CSV:
+        a->csv = arg;
+        return 0;
+    case OPT_EOL:
+        if (strcmp(arg, "crlf") != 0 && strcmp(arg, "lf") != 0)
+            argp_error(state, "--eol %s: want crlf or lf", arg);
+        a->eol = *arg == 'c' ? TABLE_CRLF : TABLE_LF;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (a->n_paths == 2) argp_error(state, "unexpected argument '%s': one dump or two", arg);
+        a->paths[a->n_paths++] = arg;
+        return 0;
+    case ARGP_KEY_END:
+        check_end(state, a);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_child children[] = {{&cli_engine_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+static const struct argp argp = {
+    options,
+    parse,
+    "A.fgd B.fgd\nA.fgd --geometry KEY=N,..\nA.fgd --binary-b PATH",
+    "Name the first op whose bits differ, and say what kind of difference it is. Both sides are rebuilt from "
+    "the dumps' "
+    "provenance and forced along A's tokens to the fork. With one dump, engine options are those of side B, "
+    "over what A "
+    "was made with; with two, they apply to both sides.\v"
+    "Verdicts: IDENTICAL (exit 0); REGROUPING, WRONG-VALUE, UNWRITTEN, STALE, ARITHMETIC, SAMPLING, "
+    "NOT-REPEATABLE (exit "
+    "1); NOT-REPRODUCED (exit 2: the dumps differ, the sides as rebuilt here do not) and trouble (exit "
+    "2).\n\n"
+    "Examples:\n"
+    "  forkgate explain a.fgd b.fgd\n"
+    "  forkgate explain a.fgd --geometry fa_tkv=16 --csv growth.csv\n"
+    "  forkgate explain a.fgd --binary-a base/forkgate --binary-b head/forkgate\n"
+    "  forkgate explain a.fgd --binary-b build/forkgate-faults --env-b FORKGATE_FAULT=mm-skip\n",
+    children,
+    NULL,
+    NULL};
+
+/* ---- sides ----------------------------------------------------------------------------------------------------- */
+
+struct explain_job {
+    struct explain_args *args;
+    int argc;
+    char **argv;
+    dump *dumps[2];
+    struct explain_side sides[2];
+    char *prompt;
+    size_t prompt_bytes;
+    int32_t *ids;
+    size_t n_ids;
+    char next[1200];
+};
+
+/* Options given on the command line are put over what a dump says: they are parsed again, on top of it. */
+static enum status configure(struct explain_job *job, int side, const dump *d, int with_options,
+                             struct err *err) {
+    struct explain_args scratch;
+    memset(&scratch, 0, sizeof scratch);
+    cli_engine_default(&scratch.engine);
+    enum status s = explain_config_from(dump_provenance(d), &scratch.engine.config, err);
+    if (s != STATUS_OK) return err_prefix(err, s, "%s", dump_name(d));
+    if (with_options) cli_parse(&argp, job->argc, job->argv, &scratch);
+    struct explain_side *out = &job->sides[side];
+    out->model = job->args->engine.model;
+    out->config = scratch.engine.config;
+    out->binary = job->args->binary[side];
+    out->env = job->args->env[side];
+    return STATUS_OK;
+}
+
+static enum status open_dumps(struct explain_job *job, struct err *err) {
+    for (int i = 0; i < job->args->n_paths; i++)
+        RETURN_IF_ERROR(dump_open(job->args->paths[i], &job->dumps[i], err));
+    if (job->dumps[1] == NULL) return STATUS_OK;
+    static const char *const keys[] = {"model.xxh3", "prompt.xxh3", "n_vocab"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        const char *a = provenance_get(dump_provenance(job->dumps[0]), keys[i]);
+        const char *b = provenance_get(dump_provenance(job->dumps[1]), keys[i]);
+        if (a != NULL && b != NULL && strcmp(a, b) != 0)
+            return err_set(err, STATUS_USAGE, "%s and %s: not comparable, %s differs (%s, %s)",
+                           job->args->paths[0], job->args->paths[1], keys[i], a, b);
+    }
+    return STATUS_OK;
+}
+
+static enum status refuse_equal_sides(const struct explain_job *job, struct err *err) {
+    const struct explain_side *a = &job->sides[0], *b = &job->sides[1];
+    if (job->dumps[1] != NULL || a->binary != NULL || b->binary != NULL) return STATUS_OK;
+    if (memcmp(&a->config, &b->config, sizeof a->config) != 0) return STATUS_OK;
+    return err_set(
+        err, STATUS_USAGE,
+        "both sides would be the same engine with the same options: give B.fgd, an engine option that "
+        "differs from %s, or --binary-b",
+        job->args->paths[0]);
+}
+
+/* The ids come from this build's tokenizer, whatever computes the sides. */
+static enum status encode(struct explain_job *job, struct err *err) {
+    const struct explain_args *a = job->args;
+    engine *e = NULL;
+    RETURN_IF_ERROR(dump_inputs_model(job->dumps[0], a->engine.model, err));
+    RETURN_IF_ERROR(
+        dump_inputs_prompt(job->dumps[0], a->file, a->text, &job->prompt, &job->prompt_bytes, err));
+    int side = job->sides[0].binary == NULL ? 0 : 1; /* an engine that is wanted anyway, when there is one */
+    RETURN_IF_ERROR(engine_open(a->engine.model, &job->sides[side].config, &e, err));
+    enum status s = engine_encode(e, job->prompt, job->prompt_bytes, 1, &job->ids, &job->n_ids, err);
+    if (job->sides[side].binary == NULL)
+        job->sides[side].engine = e;
+    else
+        engine_close(e);
+    const char *recorded = provenance_get(dump_provenance(job->dumps[0]), "prompt.tokens");
+    if (s == STATUS_OK && recorded != NULL && strtoul(recorded, NULL, 10) != job->n_ids)
+        return err_set(err, STATUS_USAGE,
+                       "%s: the prompt is %zu tokens here, %s in the dump: another tokenizer", a->paths[0],
+                       job->n_ids, recorded);
+    return s;
+}
+
+static enum status prepare(struct explain_job *job, struct err *err) {
+    RETURN_IF_ERROR(open_dumps(job, err));
+    int two = job->dumps[1] != NULL;
+    RETURN_IF_ERROR(configure(job, 0, job->dumps[0], two, err));
+    RETURN_IF_ERROR(configure(job, 1, two ? job->dumps[1] : job->dumps[0], 1, err));
+    RETURN_IF_ERROR(refuse_equal_sides(job, err));
+    return encode(job, err);
+}
+
+static void clean(struct explain_job *job) {
+    for (int i = 0; i < 2; i++) {
+        explain_side_close(&job->sides[i]);
+        dump_close(job->dumps[i]);
+    }
+    free(job->ids);
+    free(job->prompt);
+}
+
+/* ---- the end ---------------------------------------------------------------------------------------------------- */
+
+static const char *next_command(struct explain_job *job, const struct explain_result *r) {
+    const char *a = job->args->paths[0];
+    job->next[0] = '\0';
+    switch (r->verdict) {
+    case EXPLAIN_REGROUPING:
+        if (job->args->n_paths == 2)
+            (void)snprintf(job->next, sizeof job->next, "forkgate diff %.500s %.500s --control DIR", a,
+                           job->args->paths[1]);
+        break;
+    case EXPLAIN_WRONG_VALUE:
+    case EXPLAIN_UNWRITTEN:
+    case EXPLAIN_STALE:
+        (void)snprintf(job->next, sizeof job->next, "forkgate run --tier parity --only op.%s", r->first.op);
+        break;
+    case EXPLAIN_NOT_REPRODUCED:
+        (void)snprintf(job->next, sizeof job->next, "forkgate explain %.500s --binary-a PATH --binary-b PATH",
+                       a);
+        break;
+    case EXPLAIN_SAMPLING:
+        (void)snprintf(job->next, sizeof job->next, "forkgate inspect %.500s", a);
+        break;
+    case EXPLAIN_IDENTICAL:
+    case EXPLAIN_ARITHMETIC:
+    case EXPLAIN_NOT_REPEATABLE:
+        break;
+    }
+    return job->next[0] != '\0' ? job->next : NULL;
+}
+
+static void show_progress(void *ctx, const char *what, uint64_t done, uint64_t total) {
+    char label[64];
+    (void)ctx;
+    (void)snprintf(label, sizeof label, "explain: %s", what);
+    cli_progress(label, done, total);
+}
+
+static int report(struct explain_job *job, const struct explain_request *r, const struct explain_result *e) {
+    const struct explain_args *a = job->args;
+    struct err err = {""};
+    struct explain_view view = {{a->paths[0], a->n_paths == 2 ? a->paths[1] : "side B"},
+                                a->all_ops,
+                                isatty(STDOUT_FILENO) ? cli_width(STDOUT_FILENO) : FILE_WIDTH,
+                                next_command(job, e)};
+    explain_report_text(stdout, r, e, &view);
+    printf("forkgate: %s\n", explain_verdict_name(e->verdict));
+    if (a->csv != NULL && explain_report_csv(a->csv, a->eol, e, &err) != STATUS_OK)
+        return cli_fail("explain", &err);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "forkgate: explain: cannot write to standard output\n");
+        return EXIT_TROUBLE;
+    }
+    return explain_exit_code(e->verdict);
+}
+
+static int run(int argc, char **argv) {
+    struct explain_args a;
+    struct explain_job job;
+    struct explain_result result;
+    struct err err = {""};
+    memset(&a, 0, sizeof a);
+    memset(&job, 0, sizeof job);
+    cli_engine_default(&a.engine);
+    cli_parse(&argp, argc, argv, &a);
+    job.args = &a;
+    job.argc = argc;
+    job.argv = argv;
+    int code = EXIT_TROUBLE;
+    if (prepare(&job, &err) == STATUS_OK) {
+        struct explain_request r = {&job.sides[0], &job.sides[1], job.ids,       job.n_ids, job.dumps[0],
+                                    job.dumps[1],  a.n,           show_progress, NULL};
+        enum status s = explain_run(&r, &result, &err);
+        cli_progress_end();
+        code = s == STATUS_OK ? report(&job, &r, &result) : cli_fail("explain", &err);
+        explain_free(&result);
+    } else {
+        (void)cli_fail("explain", &err);
+    }
+    clean(&job);
+    return code;
+}
+
+const struct command cmd_explain = {"explain", "name the first op whose bits differ between two sides", &argp,
+                                    run};

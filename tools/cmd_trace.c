@@ -1,0 +1,147 @@
+/* cmd_trace.c - `forkgate trace`: token ids in, one checksum per step and op out: what `explain` asks of another build. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gates/explain_tape.h"
+#include "gates/table.h"
+#include "tools/commands.h"
+
+struct trace_args {
+    struct cli_engine engine;
+    const char *tokens, *rows, *values;
+    int prompt_tokens, ops, n_captures;
+    int captures[TAPE_CAPTURES];
+};
+
+enum { OPT_TOKENS = 0x200, OPT_PROMPT, OPT_OPS, OPT_ROWS, OPT_CAPTURE, OPT_VALUES };
+
+static const struct argp_option options[] = {
+    {"tokens", OPT_TOKENS, "FILE.csv", 0, "token ids, column id: the prompt, then what is forced", 1},
+    {"prompt-tokens", OPT_PROMPT, "N", 0, "how many of them are the prompt", 1},
+    {"ops", OPT_OPS, "STEP", 0, "list the ops of this step with their checksums (0 is the prompt)", 1},
+    {"rows", OPT_ROWS, "LAYER/OP/TENSOR", 0, "list the row checksums of this op in that step", 1},
+    {"capture", OPT_CAPTURE, "POS", 0, "keep every op's row at this position; at most 4 times", 1},
+    {"values", OPT_VALUES, "OUT.fgt", 0, "where the values of captured rows go", 1},
+    {NULL, 0, NULL, 0, NULL, 0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    struct trace_args *a = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->engine;
+        return 0;
+    case OPT_TOKENS:
+        a->tokens = arg;
+        return 0;
+    case OPT_PROMPT:
+        a->prompt_tokens = cli_number(state, "--prompt-tokens", arg, 1, 1 << 30);
+        return 0;
+    case OPT_OPS:
+        a->ops = cli_number(state, "--ops", arg, 0, 1 << 30);
+        return 0;
+    case OPT_ROWS:
+        a->rows = arg;
+        return 0;
+    case OPT_CAPTURE:
+        if (a->n_captures == TAPE_CAPTURES)
+            argp_error(state, "--capture: at most %d positions", TAPE_CAPTURES);
+        a->captures[a->n_captures++] = cli_number(state, "--capture", arg, 0, 1 << 30);
+        return 0;
+    case OPT_VALUES:
+        a->values = arg;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "unexpected argument '%s'", arg);
+        return 0;
+    case ARGP_KEY_END:
+        if (a->tokens == NULL) argp_error(state, "give --tokens FILE.csv and --prompt-tokens N");
+        if (a->rows != NULL && a->ops < 0) argp_error(state, "--rows needs --ops STEP");
+        if (a->n_captures > 0 && a->values == NULL) argp_error(state, "--capture needs --values OUT.fgt");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_child children[] = {{&cli_engine_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+static const struct argp argp = {
+    options,
+    parse,
+    "--tokens FILE.csv --prompt-tokens N",
+    "Force token ids through this engine and print checksums of what every op left, as CSV. `forkgate "
+    "explain` runs "
+    "this in each of two binaries; the format belongs to one version of the tool.\v"
+    "Examples:\n"
+    "  printf 'id\\n1\\n2\\n3\\n' > ids.csv\n"
+    "  forkgate trace --tokens ids.csv --prompt-tokens 2 --ops 0\n"
+    "  forkgate trace --tokens ids.csv --prompt-tokens 2 --capture 1 --values row1.fgt\n",
+    children,
+    NULL,
+    NULL};
+
+static enum status read_tokens(const char *path, int32_t **ids, int *n, struct err *err) {
+    table *t = NULL;
+    int column = -1;
+    *ids = NULL;
+    RETURN_IF_ERROR(table_read(path, &t, err));
+    enum status s = table_need(t, "id", &column, err);
+    *n = (int)table_rows(t);
+    *ids = malloc((table_rows(t) + 1) * sizeof **ids);
+    if (s == STATUS_OK && *ids == NULL) s = err_set(err, STATUS_NOMEM, "out of memory");
+    for (size_t i = 0; s == STATUS_OK && i < table_rows(t); i++) {
+        int64_t id = 0;
+        s = table_integer(t, i, column, 0, INT32_MAX, &id, err);
+        (*ids)[i] = (int32_t)id;
+    }
+    table_close(t);
+    return s;
+}
+
+static void show_progress(void *ctx, uint64_t done, uint64_t total) {
+    (void)ctx;
+    cli_progress("trace: step", done, total);
+}
+
+static enum status trace(const struct trace_args *a, const int32_t *ids, int n, struct err *err) {
+    struct tape_plan plan;
+    struct tape tape;
+    engine *e = NULL;
+    if (a->prompt_tokens < 1 || a->prompt_tokens > n)
+        return err_set(err, STATUS_USAGE, "--prompt-tokens %d: %s holds %d tokens", a->prompt_tokens,
+                       a->tokens, n);
+    memset(&plan, 0, sizeof plan);
+    plan.prompt = ids;
+    plan.n_prompt = (size_t)a->prompt_tokens;
+    plan.forced = ids + a->prompt_tokens;
+    plan.n_steps = n - a->prompt_tokens + 1;
+    plan.ops_step = a->ops;
+    plan.rows_of = a->rows;
+    plan.n_captures = a->n_captures;
+    memcpy(plan.captures, a->captures, sizeof plan.captures);
+    plan.progress = show_progress;
+    RETURN_IF_ERROR(engine_open(a->engine.model, &a->engine.config, &e, err));
+    enum status s = tape_record(e, &plan, &tape, err);
+    cli_progress_end();
+    if (s == STATUS_OK) s = tape_write(&tape, stdout, a->values, err);
+    tape_free(&tape);
+    engine_close(e);
+    return s;
+}
+
+static int run(int argc, char **argv) {
+    struct trace_args a;
+    struct err err = {""};
+    int32_t *ids = NULL;
+    int n = 0;
+    memset(&a, 0, sizeof a);
+    a.ops = -1;
+    cli_engine_default(&a.engine);
+    cli_parse(&argp, argc, argv, &a);
+    enum status s = read_tokens(a.tokens, &ids, &n, &err);
+    if (s == STATUS_OK) s = trace(&a, ids, n, &err);
+    free(ids);
+    return s == STATUS_OK ? 0 : cli_fail("trace", &err);
+}
+
+const struct command cmd_trace = {"trace", "checksums of every op along forced tokens", &argp, run};
