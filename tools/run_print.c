@@ -10,8 +10,8 @@
 #include "gates/report.h"
 #include "tools/cli.h"
 
-#define RULE       "----------------------------------------------------------------------------"
-#define ROWS_SHOWN 3 /* failing rows shown for each gate */
+#define RULE         "----------------------------------------------------------------------------"
+#define OTHERS_SHOWN 15 /* failing rows behind the first, one line each */
 
 static const char *word_of(enum verdict v) {
     return v == VERDICT_PASS ? "ok" : v == VERDICT_SKIP ? "skip" : verdict_name(v);
@@ -122,6 +122,22 @@ static void print_failing_row(const struct evidence *e) {
     if (e->repro[0] != '\0') printf("  rerun   %s\n", e->repro);
 }
 
+/* The other failing rows, one line each: what differs, per stream or per case. */
+static void print_others(const struct gate_result *r) {
+    size_t seen = 0, left = 0;
+    for (size_t i = 0; i < r->n_rows; i++) {
+        const struct evidence *e = &r->rows[i];
+        if (e->verdict != r->verdict || seen++ == 0) continue; /* the first was shown in full */
+        if (seen > OTHERS_SHOWN + 1)
+            left++;
+        else if (e->note[0] != '\0')
+            printf("  also    %s %s: %s\n", e->test_case, e->arm, e->note);
+        else
+            printf("  also    %s %s: %s %.6g > %.6g\n", e->test_case, e->arm, e->metric, e->value, e->bound);
+    }
+    if (left > 0) printf("  also    %zu more (-v shows all, --csv keeps all)\n", left);
+}
+
 /* Arms that failed, each once: the shape of the failure. */
 static void print_pattern(const struct gate_result *r) {
     printf("  pattern");
@@ -139,13 +155,10 @@ static void print_pattern(const struct gate_result *r) {
 }
 
 static void print_failure(const struct gate_result *r) {
-    size_t shown = 0;
+    const struct evidence *first = telling(r);
     printf("%s %s\n  claim   %s\n", verdict_name(r->verdict), r->gate->id, r->gate->claim);
-    for (size_t i = 0; i < r->n_rows && shown < ROWS_SHOWN; i++) {
-        if (r->rows[i].verdict != r->verdict) continue;
-        print_failing_row(&r->rows[i]);
-        shown++;
-    }
+    if (first != NULL) print_failing_row(first);
+    print_others(r);
     print_pattern(r);
 }
 

@@ -1,0 +1,83 @@
+#!/bin/bash
+# golden.sh - the life of goldens as a shell sees it, in a tree of its own with two short prompts.
+# usage: golden.sh FORKGATE
+forkgate=$1
+. "$(dirname "$0")/expect.sh"
+root=$(cd "$(dirname "$0")/../.." 2>/dev/null && pwd || true)
+[ -f "$root/fixtures/op_cases.csv" ] || root=$OLDPWD
+unset CI
+
+mkdir -p tree/golden tree/fixtures
+for f in "$root"/fixtures/*; do ln -s "$f" tree/fixtures/; done
+rm tree/fixtures/golden_prompts.csv
+cp "$root/golden/budgets.csv" "$root/golden/suite.csv" tree/golden/
+printf 'file,quick,full,why\nsingle.txt,16,16,short\nnight.txt,16,16,short\n' >tree/fixtures/golden_prompts.csv
+export FORKGATE_ROOT=$PWD/tree
+
+# nothing there
+expect 0 "$forkgate" golden list
+last out 'golden: 0 streams'
+expect 2 "$forkgate" golden verify
+expect 2 "$forkgate" golden
+expect 2 "$forkgate" golden explode
+expect 2 "$forkgate" golden show
+
+# refusals before any work
+trouble "$forkgate" golden refresh
+has err 'needs --reason'
+CI=true trouble "$forkgate" golden refresh --reason 'never here'
+has err 'CI=true'
+
+# the first goldens
+expect 0 "$forkgate" golden refresh --reason 'first goldens'
+has out 'parity     13 of 13 gates passed'
+has out 'repeat     4 of 4 streams equal in a fresh process, alone'
+last out 'golden: 0 same, 0 changed, 4 new, 0 refused'
+expect 0 "$forkgate" golden verify
+last out 'golden: 4 intact, 0 damaged'
+expect 0 "$forkgate" golden verify --regenerate
+last out 'golden: 4 same, 0 changed, 0 new, 0 refused'
+expect 0 "$forkgate" golden show sm_90-f16/single
+has out 'reason     first goldens'
+has out 'prompt           single.txt'
+expect 0 "$forkgate" run --only stream.golden.q8
+cp tree/golden/manifest.csv before.csv
+
+# nothing changed: nothing to refresh
+expect 1 "$forkgate" golden refresh --reason 'why not' 'sm_90-f16/*'
+has err 'nothing changed'
+
+# shorter streams: a change of records 12 to 15, which nobody named
+printf 'file,quick,full,why\nsingle.txt,12,12,short\nnight.txt,16,16,short\n' >tree/fixtures/golden_prompts.csv
+expect 1 "$forkgate" golden review
+has out '! sm_90-f16/single       4 records (12-15)'
+has out 'record 12 is outside the named set'
+last out 'golden: 2 same, 0 changed, 0 new, 2 refused'
+expect 1 "$forkgate" golden refresh --reason 'shorter' sm_90-f16/single
+has err 'sm_90-q8/single changed at record 12'
+expect 1 "$forkgate" golden refresh --reason 'shorter' sm_90-f16/single:13-15 sm_90-q8/single
+has err 'sm_90-f16/single changed at record 12'
+expect 2 "$forkgate" golden refresh --reason 'shorter' 'sm_90-f16/none' --routes f16
+has err "no stream is named 'sm_90-f16/none'"
+cmp -s before.csv tree/golden/manifest.csv || fail 'a refused refresh wrote the manifest'
+expect 0 "$forkgate" golden refresh --reason 'shorter' sm_90-f16/single:12-15 sm_90-q8/single
+last out 'golden: 2 same, 2 changed, 0 new, 0 refused'
+expect 0 "$forkgate" golden verify
+cmp -s "$root/golden/budgets.csv" tree/golden/budgets.csv || fail 'a refresh moved a bound'
+
+# another tile is another key, not a change of the default one
+expect 1 "$forkgate" golden review --geometry fa_tkv=16 --routes f16
+has out '+ sm_90-f16/single+tkv=16+chunk=256'
+
+# a build whose parity is red may not make goldens
+sed 's/^rope,\*,max_scaled,[^,]*/rope,*,max_scaled,1e-12/' "$root/golden/budgets.csv" >tree/golden/budgets.csv
+expect 1 "$forkgate" golden refresh --reason 'looks fine to me' 'sm_90-f16/*'
+has err "parity is not green"
+
+# damage
+f=tree/golden/$(sed -n 's/.*,\(sm_90-q8\/[0-9a-f]*\.fgd\),.*/\1/p' tree/golden/manifest.csv | head -n 1)
+printf '\125' | dd of="$f" bs=1 seek=1500 conv=notrunc status=none
+expect 2 "$forkgate" golden verify
+has out 'DAMAGED  golden sm_90-q8/'
+last out 'golden: 3 intact, 1 damaged'
+exit 0

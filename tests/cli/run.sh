@@ -1,0 +1,83 @@
+#!/bin/bash
+# run.sh - `forkgate run` as a shell sees it: selection, exit codes, last line, reports, repro commands, refusals.
+# usage: run.sh FORKGATE
+forkgate=$1
+. "$(dirname "$0")/expect.sh"
+root=$(cd "$(dirname "$0")/../.." 2>/dev/null && pwd || true)
+[ -f "$root/fixtures/op_cases.csv" ] || root=$OLDPWD
+
+# the list of gates, with the sentence that a red one makes false
+expect 0 "$forkgate" run --list
+has out 'op.attention'
+has out 'stream.golden.f16'
+has out 'suite.unit'
+
+# one gate: exit 0, the last line alone, rows in CSV and JUnit
+expect 0 "$forkgate" run --only op.add --csv run.csv --junit run.xml
+last out 'forkgate: 1 passed, 0 failed, 0 skipped'
+lines err 0
+head -n 1 run.csv | grep -q '^schema_version,tier,gate,case,arm' || fail 'CSV header'
+has run.xml 'classname="forkgate.parity.op.add"'
+if command -v xmllint >/dev/null; then xmllint --noout run.xml || fail 'JUnit is not well-formed'; fi
+if grep -q $'\033' out; then fail 'a pipe gets no colour'; fi
+
+# the repro command of a row works when pasted
+repro=$(sed -n "s/.*,\(forkgate run --tier parity[^,]*\),.*/\1/p" run.csv | sed -n 9p | sed 's/""/"/g')
+[ -n "$repro" ] || fail 'no repro command'
+expect 0 bash -c "forkgate() { '$forkgate' \"\$@\"; }; $repro"
+last out 'forkgate: 1 passed, 0 failed, 0 skipped'
+
+# nothing selected, nothing known: never green
+expect 2 "$forkgate" run --only op.addd
+last out 'forkgate: 0 passed, 0 failed, 0 skipped'
+expect 2 "$forkgate" run --only 'op.add/n=12345678'
+has out 'no case of add is selected'
+expect 2 "$forkgate" run --tier parityy
+expect 2 "$forkgate" run --battery slow
+expect 2 "$forkgate" run nonsense
+
+# inside the suite the suite is refused, and that is not a pass
+FORKGATE_IN_SUITE=1 expect 2 "$forkgate" run --tier suite
+has out 'refused: this run is itself part of the suite'
+last out 'forkgate: 0 passed, 1 failed, 0 skipped'
+
+# a model that is not there, and one that is no model
+expect 2 "$forkgate" run --only stream.golden.f16 -m none.gguf
+has out 'none.gguf'
+echo 'no model' >bad.gguf
+expect 2 "$forkgate" run --only stream.golden.f16 -m bad.gguf
+
+# the tile experiment: parity stays green, identity is red and says per stream where the rails part
+expect 1 "$forkgate" run --only stream.golden.f16 --geometry fa_tkv=16
+has out 'FAIL stream.golden.f16'
+has out 'logits differ from token'
+has out 'also    holmes.txt golden: logits differ from token'
+has out 'rerun   forkgate run --only stream.golden.f16'
+last out 'forkgate: 0 passed, 1 failed, 0 skipped'
+expect 0 "$forkgate" run --only op.attention --geometry fa_tkv=16
+
+# launch parameters that may not carry bits are not another golden
+expect 0 "$forkgate" run --only stream.golden.f16 --geometry fa_tq=128,fa_splits=1 --chunk 7 --threads 1
+
+# a tree without goldens, without a budget row, with a damaged golden
+mkdir tree tree/golden
+ln -s "$root/fixtures" tree/fixtures
+cp "$root/golden/budgets.csv" "$root/golden/suite.csv" tree/golden/
+FORKGATE_ROOT=$PWD/tree expect 2 "$forkgate" run --only stream.golden.q8
+has out 'INCONCLUSIVE'
+has out 'no golden for this model'
+grep -v '^rmsnorm' "$root/golden/budgets.csv" >tree/golden/budgets.csv
+FORKGATE_ROOT=$PWD/tree expect 2 "$forkgate" run --only op.rmsnorm
+has out 'golden/budgets.csv has no row for op rmsnorm'
+cp -r "$root/golden/manifest.csv" "$root"/golden/sm_90-q8 tree/golden/
+for f in tree/golden/sm_90-q8/*.fgd; do printf '\125' | dd of="$f" bs=1 seek=4000 conv=notrunc status=none; done
+FORKGATE_ROOT=$PWD/tree expect 2 "$forkgate" run --only stream.golden.q8
+has out 'ERROR stream.golden.q8'
+
+# a bound that is not met is red; its row says how much and where
+sed 's/^rope,\*,max_scaled,[^,]*/rope,*,max_scaled,1e-12/' "$root/golden/budgets.csv" >tree/golden/budgets.csv
+FORKGATE_ROOT=$PWD/tree expect 1 "$forkgate" run --only op.rope --csv rope.csv
+has out 'FAIL op.rope'
+has out 'worst ['
+grep -q ',FAIL,' rope.csv || fail 'the row is FAIL'
+exit 0

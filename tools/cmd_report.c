@@ -1,0 +1,134 @@
+/* cmd_report.c - `forkgate report export`: evidence rows of a run, checked, filtered and written again. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gates/report.h"
+#include "tools/commands.h"
+
+struct report_args {
+    const char *action, *input, *out, *junit, *gate, *verdict;
+    int tier; /* -1: all */
+    enum table_eol eol;
+};
+
+enum { OPT_EOL = 0x500, OPT_TIER, OPT_GATE, OPT_VERDICT, OPT_JUNIT };
+
+static const struct argp_option options[] = {
+    {"out", 'o', "FILE", 0, "where the CSV goes (default: standard output)", 1},
+    {"eol", OPT_EOL, "crlf|lf", 0, "line ends (default crlf, as RFC 4180 asks; lf suits files kept in git)",
+     1},
+    {"tier", OPT_TIER, "TIER", 0, "rows of this tier only", 1},
+    {"gate", OPT_GATE, "GATE", 0, "rows of this gate only", 1},
+    {"verdict", OPT_VERDICT, "VERDICT", 0, "rows with this verdict only", 1},
+    {"junit", OPT_JUNIT, "FILE", 0, "write the same rows as JUnit XML too", 1},
+    {NULL, 0, NULL, 0, NULL, 0}};
+
+static int known_verdict(const char *name) {
+    for (int v = 0; v < VERDICTS; v++)
+        if (strcmp(verdict_name((enum verdict)v), name) == 0) return 1;
+    return 0;
+}
+
+static error_t parse_filter(int key, char *arg, struct argp_state *state, struct report_args *a) {
+    switch (key) {
+    case OPT_TIER:
+        a->tier = tier_from_name(arg);
+        if (a->tier < 0) argp_error(state, "--tier %s: want parity, suite, identity, tolerance or perf", arg);
+        return 0;
+    case OPT_GATE:
+        a->gate = arg;
+        return 0;
+    case OPT_VERDICT:
+        a->verdict = arg;
+        if (!known_verdict(arg))
+            argp_error(state, "--verdict %s: want PASS, FAIL, SKIP, ERROR, BLIND or INCONCLUSIVE", arg);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    struct report_args *a = state->input;
+    switch (key) {
+    case 'o':
+        a->out = arg;
+        return 0;
+    case OPT_JUNIT:
+        a->junit = arg;
+        return 0;
+    case OPT_EOL:
+        if (strcmp(arg, "crlf") != 0 && strcmp(arg, "lf") != 0)
+            argp_error(state, "--eol %s: want crlf or lf", arg);
+        a->eol = arg[0] == 'l' ? TABLE_LF : TABLE_CRLF;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (a->action == NULL)
+            a->action = arg;
+        else if (a->input == NULL)
+            a->input = arg;
+        else
+            argp_error(state, "unexpected argument '%s'", arg);
+        return 0;
+    case ARGP_KEY_END:
+        if (a->action == NULL || strcmp(a->action, "export") != 0) argp_error(state, "give export FILE.csv");
+        if (a->input == NULL) argp_error(state, "export which FILE.csv?");
+        return 0;
+    default:
+        return parse_filter(key, arg, state, a);
+    }
+}
+
+static const struct argp argp = {
+    options,
+    parse,
+    "export FILE.csv",
+    "Reads the CSV of a run (forkgate run --csv), checks it (schema, columns, every verdict against its own "
+    "value and "
+    "bound) and writes the rows that were asked for.\v"
+    "Examples:\n"
+    "  forkgate report export run.csv --eol lf -o reports/run.csv\n"
+    "  forkgate report export run.csv --verdict FAIL\n"
+    "  forkgate report export run.csv --tier identity --junit identity.xml -o identity.csv\n"
+    "Exit: 0 written; 2 not a report, no row matches, bad usage.\n",
+    NULL,
+    NULL,
+    NULL};
+
+static size_t filter(const struct report_args *a, struct evidence *rows, size_t n) {
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (a->tier >= 0 && (int)rows[i].tier != a->tier) continue;
+        if (a->gate != NULL && strcmp(rows[i].gate, a->gate) != 0) continue;
+        if (a->verdict != NULL && strcmp(verdict_name(rows[i].verdict), a->verdict) != 0) continue;
+        if (kept != i) rows[kept] = rows[i];
+        kept++;
+    }
+    return kept;
+}
+
+static enum status export_rows(const struct report_args *a, struct err *err) {
+    struct evidence *rows = NULL;
+    size_t n = 0;
+    RETURN_IF_ERROR(report_read_csv(a->input, &rows, &n, err));
+    n = filter(a, rows, n);
+    enum status s = n > 0 ? STATUS_OK : err_set(err, STATUS_USAGE, "%s: no row matches", a->input);
+    if (s == STATUS_OK) s = report_write_csv(a->out, a->out == NULL ? stdout : NULL, a->eol, rows, n, err);
+    if (s == STATUS_OK && a->junit != NULL) s = report_write_junit(a->junit, rows, n, err);
+    free(rows);
+    if (s == STATUS_OK) fprintf(stderr, "%zu rows\n", n);
+    return s;
+}
+
+static int run(int argc, char **argv) {
+    struct report_args a;
+    struct err err = {""};
+    memset(&a, 0, sizeof a);
+    a.tier = -1;
+    a.eol = TABLE_CRLF;
+    cli_parse(&argp, argc, argv, &a);
+    return export_rows(&a, &err) == STATUS_OK ? 0 : cli_fail("report", &err);
+}
+
+const struct command cmd_report = {"report", "check, filter and convert the CSV of a run", &argp, run};
