@@ -61,6 +61,7 @@ struct explain_result {
     int first_index;      /* ops of the step that ran before it, all equal */
     struct tape_op first; /* rows: of the whole step */
     char kernel_b[TAPE_NAME];
+    double bound;                     /* largest |B - A| that a reordering of the first op explains */
     int cache_equal;                  /* attention: the cache rows it may read; -1: not an input */
     struct explain_delta first_delta; /* of the first op at first_pos */
     struct explain_delta *deltas;     /* [n_deltas] every op of every captured step */
@@ -78,8 +79,5 @@ void explain_free(struct explain_result *r);
 
 const char *explain_verdict_name(enum explain_verdict v); /* "REGROUPING" */
 int explain_exit_code(enum explain_verdict v);            /* 0 IDENTICAL, 2 NOT-REPRODUCED, else 1 */
-
-/* A rounding-sized difference of an op: so many f32 steps at the row's largest magnitude (explain_judge.c says why). */
-double explain_regroup_ulps(const char *op);
 
 #endif

@@ -4,7 +4,7 @@
  *   3 the sides were asked for another route or KV dtype            ARITHMETIC
  *   4 attention, and the cache rows it may read are not equal       STALE (they were equal when they were appended)
  *   5 all differing values of B are NaN                             UNWRITTEN (or an invalid operation: it says so)
- *   6 every difference <= N f32 steps at the row's largest |a|      REGROUPING, N by op: explain_regroup_ulps
+ *   6 every difference within what a reordering can do (bound_of)   REGROUPING
  *   7 all differing values of B are one constant, A's are not       UNWRITTEN
  *   8 B's differing values, 8 or more of them (or the whole row),
  *     equal an earlier content of the buffer, or B's row is
@@ -30,20 +30,6 @@ const char *explain_verdict_name(enum explain_verdict v) {
 int explain_exit_code(enum explain_verdict v) {
     if (v == EXPLAIN_IDENTICAL) return 0;
     return v == EXPLAIN_NOT_REPRODUCED ? 2 : 1;
-}
-
-/* Attention rounds p to f16 (2^-12 relative each side, so 2^-11 = 4096 steps); a reordered or truncated f32 chain of some
- * thousand terms stays within 2^-16 of the largest output; element-wise ops have one to three roundings to differ in;
- * what copies, quantises or stores has none. */
-double explain_regroup_ulps(const char *op) {
-    static const struct {
-        const char *op;
-        double ulps;
-    } bounds[] = {{"attention", 4096.0}, {"matmul", 256.0}, {"rmsnorm", 16.0},
-                  {"swiglu", 8.0},       {"rope", 4.0},     {"add", 1.0}};
-    for (size_t i = 0; i < sizeof bounds / sizeof bounds[0]; i++)
-        if (strcmp(bounds[i].op, op) == 0) return bounds[i].ulps;
-    return 0.0;
 }
 
 /* ---- shapes of a difference ------------------------------------------------------------------------------------ */
@@ -138,6 +124,50 @@ static int is_stale(const struct explain_evidence *e, const struct explain_resul
            another_row(e, out, what, room);
 }
 
+/* ---- how much a reordering can do -------------------------------------------------------------------------------- */
+
+/* Row length of the latest prepared input before op i: the K of a matrix product; 0 when there is none (route f32). */
+static int64_t input_length(const struct tape_capture *c, int i) {
+    for (int j = i - 1; j >= 0; j--) {
+        const struct tape_op *op = &c->ops.op[j];
+        size_t n = strlen(op->tensor);
+        if (strcmp(op->op, "act_prepare") == 0 && !(n > 2 && strcmp(op->tensor + n - 2, ".d") == 0))
+            return op->cols;
+    }
+    return 0;
+}
+
+/* Attention, with the largest |v| it may read: each side rounds its p to f16, 2^-12 of p each, and sum(p)/l = 1. Where p
+ * stays f32 (route f32): 2^-20. */
+static double attention_bound(const struct explain_request *r, const struct tape_capture *b, int i) {
+    double p_rounding = r->a->config.compute.route == ROUTE_F32 ? 0x1p-20 : 0x1p-11;
+    for (int j = i - 1; j >= 0; j--)
+        if (strcmp(b->ops.op[j].op, "kv_read") == 0) return p_rounding * (double)explain_values(b, j)[0];
+    return 0.0;
+}
+
+/* The rest in f32 steps at the row's largest |a|. A product over K truncates once per TC_K terms, each side, by a step of
+ * the partial sum, which is seldom larger than 8 times the row's largest: 64 + K. rmsnorm is a tree over its lanes; the
+ * element-wise ops have one to eight roundings to differ in; what copies, quantises or stores has none. */
+static double step_bound(const struct tape_capture *b, int i, const char *op) {
+    static const struct {
+        const char *op;
+        double steps;
+    } steps[] = {{"rmsnorm", 16.0}, {"swiglu", 8.0}, {"rope", 4.0}, {"add", 1.0}};
+    if (strcmp(op, "matmul") == 0) return 64.0 + (double)input_length(b, i);
+    for (size_t k = 0; k < sizeof steps / sizeof steps[0]; k++)
+        if (strcmp(steps[k].op, op) == 0) return steps[k].steps;
+    return 0.0;
+}
+
+static double bound_of(const struct explain_request *r, const struct explain_result *out,
+                       const struct pair *p) {
+    double step = metrics_ulp_size(out->first_delta.row_max, 23, -126);
+    double bound = step_bound(p->of_b, p->index_b, out->first.op) * step;
+    if (strcmp(out->first.op, "attention") == 0) bound = attention_bound(r, p->of_b, p->index_b);
+    return bound;
+}
+
 /* ---- words ------------------------------------------------------------------------------------------------------- */
 
 static void where(const struct explain_result *out, char text[160]) {
@@ -153,30 +183,34 @@ static void where(const struct explain_result *out, char text[160]) {
         (void)snprintf(out->conclusion, sizeof out->conclusion, __VA_ARGS__);                                \
     } while (0)
 
-static void judge_values(const struct explain_evidence *e, struct explain_result *out, const char *op) {
+static void judge_values(const struct explain_request *r, const struct explain_evidence *e,
+                         struct explain_result *out, const char *op) {
     const struct explain_delta *d = &out->first_delta;
-    double step = metrics_ulp_size(d->row_max, 23, -126), bound = explain_regroup_ulps(out->first.op);
     struct pair p;
     float value = 0.0f;
     char what[160];
     if (!find_pair(e, out, &p)) {
         CONCLUDE(EXPLAIN_NOT_REPEATABLE, "%s differed while screening and was not met again.", op);
-    } else if (one_constant(&p, 1, &value)) {
+        return;
+    }
+    out->bound = bound_of(r, out, &p);
+    if (one_constant(&p, 1, &value)) {
         CONCLUDE(
             EXPLAIN_UNWRITTEN,
             "An unwritten region, or an invalid operation (inf - inf, 0 * NaN), in %s: its inputs are equal, "
             "and all %llu values that differ are NaN on side B. Look at the guards of the last tile and at "
             "fully masked ones; memcheck and initcheck tell the two apart.",
             op, (unsigned long long)d->differing);
-    } else if (d->max_abs <= bound * step) {
+    } else if (d->max_abs <= out->bound) {
         CONCLUDE(
             EXPLAIN_REGROUPING,
-            "Regrouping from %s on: its inputs are equal and its output moves by at most %.3g, which is %.3g "
-            "f32 "
-            "steps at the row's largest magnitude (%.3g steps are the limit for this op). Nothing before it "
-            "differs; everything after it is this difference, passed on. The same sum in another order does "
-            "this; a fork that follows from it lies where the margin is as small.",
-            op, d->max_abs, d->max_abs / step, bound);
+            "Regrouping from %s on: its inputs are equal and its output moves by at most %.3g, where the "
+            "same sum "
+            "in another order may move by %.3g (the row's largest magnitude is %.3g). Nothing before it "
+            "differs; "
+            "everything after it is this difference, passed on. A fork that follows from it lies where the "
+            "margin is as small as what it has grown to.",
+            op, d->max_abs, out->bound, d->row_max);
     } else if (one_constant(&p, 0, &value)) {
         CONCLUDE(EXPLAIN_UNWRITTEN,
                  "An unwritten region in %s: its inputs are equal, and all %llu values that differ are %.9g "
@@ -193,10 +227,10 @@ static void judge_values(const struct explain_evidence *e, struct explain_result
         CONCLUDE(EXPLAIN_WRONG_VALUE,
                  "A value wrong from %s on: its inputs are equal, yet its output moves by %.3g where the "
                  "row's largest "
-                 "magnitude is %.3g: %.3g f32 steps, and no reordering of this op moves more than %.3g. %llu "
-                 "of %lld "
-                 "values of the row differ.",
-                 op, d->max_abs, d->row_max, d->max_abs / step, bound, (unsigned long long)d->differing,
+                 "magnitude is %.3g, and no reordering of this op moves it by more than %.3g. %llu of %lld "
+                 "values of "
+                 "the row differ.",
+                 op, d->max_abs, d->row_max, out->bound, (unsigned long long)d->differing,
                  (long long)d->op.cols);
     }
 }
@@ -230,7 +264,7 @@ void explain_judge(const struct explain_request *r, const struct explain_evidenc
                  "that this attention may read are not. Look at who writes the cache between the two.",
                  op);
     else
-        judge_values(e, out, op);
+        judge_values(r, e, out, op);
 }
 
 /* ---- no op differs ----------------------------------------------------------------------------------------------- */

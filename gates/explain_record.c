@@ -2,6 +2,7 @@
  * Not a comparison: it knows one side only.
  * Idea: every row is reduced to a checksum the moment it exists; what a plan names is kept, everything else is forgotten.
  * Source: ours. Exercise: ctest -R unit.explain */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -209,13 +210,21 @@ static enum status take_kv(struct recorder *r, struct backend *b, const struct t
     return STATUS_OK;
 }
 
-/* What attention at `pos` may read: the sum of the layer's cache rows 0 .. pos. A capture only, without values. */
+static float largest(const float *x, int64_t n, float so_far) {
+    for (int64_t i = 0; i < n; i++)
+        if (fabsf(x[i]) > so_far) so_far = fabsf(x[i]);
+    return so_far;
+}
+
+/* What attention at `pos` may read: the sum of the layer's cache rows 0 .. pos, and the largest |v|. Captures only. */
 static enum status take_cache_seen(struct recorder *r, struct backend *b, const struct tap_event *e,
                                    struct tape_capture *c, struct err *err) {
     struct tape_op op;
+    float v_max = 0.0f;
     memset(&op, 0, sizeof op);
     op.layer = e->layer;
     op.rows = c->pos + 1;
+    op.cols = 1;
     op.at = c->n_values;
     (void)snprintf(op.op, sizeof op.op, "kv_read");
     (void)snprintf(op.tensor, sizeof op.tensor, "kv");
@@ -228,8 +237,10 @@ static enum status take_cache_seen(struct recorder *r, struct backend *b, const 
             for (int i = 0; i < n; i++)
                 op.sum += checksum_part(checksum_f32(r->host + i * cols, cols), (uint64_t)(first + i),
                                         (uint64_t)half);
+            if (half == 1) v_max = largest(r->host, n * cols, v_max);
         }
-    return tape_add_op(&c->ops, &op, err);
+    RETURN_IF_ERROR(tape_add_op(&c->ops, &op, err));
+    return tape_add_values(c, &v_max, 1, err);
 }
 
 static enum status take_caches_seen(struct recorder *r, struct backend *b, const struct tap_event *e,

@@ -169,6 +169,12 @@ static const struct explain_delta *product_of(const struct explain_result *e, in
     return NULL;
 }
 
+static const struct explain_delta *logits_at(const struct explain_result *e, int pos) {
+    for (int i = 0; i < e->n_deltas; i++)
+        if (e->deltas[i].pos == pos && strcmp(e->deltas[i].op.tensor, "logits") == 0) return &e->deltas[i];
+    return NULL;
+}
+
 static void print_flip(FILE *out, const struct explain_result *e, int i) {
     const struct explain_delta *d = &e->deltas[i], *in = input_of(e, i), *y = product_of(e, i);
     fprintf(
@@ -202,6 +208,11 @@ static void print_amplifier(FILE *out, const struct explain_request *r, const st
                 (unsigned long long)flipped, (unsigned long long)codes,
                 100.0 * (double)flipped / (double)codes);
     }
+    const struct explain_delta *y = logits_at(e, e->first_pos);
+    if (titled && y != NULL && relative_of(&e->first_delta) > 0.0)
+        fprintf(out, "%-*sfrom %s to the logits of that step: %.2g of the largest became %.2g, x %.3g\n",
+                LABEL, "", e->first.tensor, relative_of(&e->first_delta), relative_of(y),
+                relative_of(y) / relative_of(&e->first_delta));
     if (!titled && e->n_deltas > 0)
         fprintf(out, "%-*sno int8 code flipped at the steps looked at\n", LABEL, "amplifier");
 }

@@ -43,7 +43,7 @@ struct tape_op {
     char op[TAPE_NAME];     /* "attention" */
     char tensor[TAPE_NAME]; /* "attn"; act_prepare: "attn_norm.f16", "attn_norm.q8_32", "attn_norm.q8_32.d" */
     char kernel[TAPE_NAME]; /* what the launch census says ran; empty where it cannot tell */
-    int64_t rows, cols;     /* cols 0: a sum without values (kv_read) */
+    int64_t rows, cols;
     uint64_t sum;
     size_t at; /* captures: first value */
 };
@@ -58,7 +58,8 @@ struct tape_ops {
     int n, room;
 };
 
-/* One row of every op of one step. Attention is preceded by an entry "kv_read": the sum of all cache rows it may read. */
+/* One row of every op of one step. Attention is preceded by an entry "kv_read": the sum of all cache rows it may read,
+ * and as its one value the largest |v| among them. */
 struct tape_capture {
     int pos;
     struct tape_ops ops;

@@ -1,0 +1,92 @@
+#!/bin/bash
+# explain.sh - `forkgate explain` and `trace` as a shell sees them: the forms, exit codes, report, CSV, foreign binaries.
+# usage: explain.sh FORKGATE
+forkgate=$1
+. "$(dirname "$0")/expect.sh"
+
+gen() { "$forkgate" generate -p 'It was a dark and stormy night, and the rain fell in' "$@" >/dev/null 2>&1 || fail "generate $*"; }
+gen -n 5 -t 1 -o a.fgd
+gen -n 5 -t 1 --geometry fa_tkv=16 -o b.fgd
+prompt=(-p 'It was a dark and stormy night, and the rain fell in')
+
+# two dumps: the first attention past 16 keys, inputs equal, ULP-sized
+expect 1 "$forkgate" explain a.fgd b.fgd "${prompt[@]}" --csv growth.csv
+has out '--- a.fgd  route f16'
+has out '+++ b.fgd  route f16  sm_90  kv f16  fa_tq=64,fa_tkv=16'
+has out 'reproduced  a.fgd: 5 of 5 recorded rows of logits come out again'
+has out 'layer 0 attention, tensor attn, kernel attention_f16'
+has out 'inputs      equal: all '
+has out 'and cache rows 0..16 of layer 0'
+has out 'growth at step'
+has out 'verdict     REGROUPING'
+has out 'next        forkgate diff a.fgd b.fgd --control DIR'
+last out 'forkgate: REGROUPING'
+lines err 0
+if LC_ALL=C grep -q $'[^\x01-\x7e]' out; then fail 'a pipe gets ASCII only'; fi
+head -n 1 growth.csv | grep -q '^step,pos,layer,op,tensor,kernel_a,kernel_b,rows,cols,differing,max_abs,row_max,max_ulp,.*sign_nan' ||
+  fail 'CSV head'
+[ "$(cut -d, -f17 growth.csv | grep -c '^1')" -eq 1 ] || fail 'exactly one op moved first'
+[ "$(tail -n +2 growth.csv | cut -d, -f3,4,17 | grep '1$')" = '0,attention,1' ] || fail 'the first op of the CSV'
+
+# one dump and options for the other side say the same
+cp out two
+expect 1 "$forkgate" explain a.fgd --geometry fa_tkv=16 "${prompt[@]}"
+diff <(sed -n '/^where/,/^verdict/p' two) <(sed -n '/^where/,/^verdict/p' out) || fail 'both forms agree'
+
+# what never carries bits
+expect 0 "$forkgate" explain a.fgd --chunk 3 -t 2 --geometry fa_tq=128,fa_splits=2 "${prompt[@]}" -n 3
+has out 'no op differs in 3 steps'
+last out 'forkgate: IDENTICAL'
+
+# another binary: the same answers through a pipe, and its environment
+printf '#!/bin/sh\necho "$PLANT" >>%s/seen\nexec %s "$@"\n' "$work" "$forkgate" >other
+chmod +x other
+expect 1 "$forkgate" explain a.fgd --binary-b ./other --env-b PLANT=yes --geometry fa_tkv=16 "${prompt[@]}"
+diff <(sed -n '/^where/,/^verdict/p' two) <(sed -n '/^where/,/^verdict/p' out) || fail 'a binary gives the same report'
+has out 'binary ./other'
+has out 'with   PLANT=yes'
+[ "$(sort -u seen)" = yes ] || fail 'the environment of side B'
+expect 0 "$forkgate" explain a.fgd --binary-a ./other --binary-b "$forkgate" -n 2 "${prompt[@]}"
+
+# binaries that refuse, crash, talk nonsense, or do not exist
+printf '#!/bin/sh\necho "no such command: trace" >&2\nexit 2\n' >old
+printf '#!/bin/sh\nkill -SEGV $$\n' >crash
+printf '#!/bin/sh\necho hello\n' >chatty
+chmod +x old crash chatty
+trouble "$forkgate" explain a.fgd --binary-b ./old "${prompt[@]}"
+has err 'side B: ./old trace: exit 2: no such command: trace'
+trouble "$forkgate" explain a.fgd --binary-b ./crash "${prompt[@]}"
+has err 'killed by signal 11'
+trouble "$forkgate" explain a.fgd --binary-b ./chatty "${prompt[@]}"
+trouble "$forkgate" explain a.fgd --binary-b ./absent "${prompt[@]}"
+has err './absent: cannot be run'
+
+# sampling only; streams whose difference this binary cannot make
+gen -n 5 -t 1 --temp 3 --seed 5 -o hot.fgd
+expect 1 "$forkgate" explain a.fgd hot.fgd "${prompt[@]}"
+last out 'forkgate: SAMPLING'
+
+# what is refused, and why
+trouble "$forkgate" explain a.fgd "${prompt[@]}"
+has err 'both sides would be the same engine'
+trouble "$forkgate" explain a.fgd b.fgd
+has err 'give -f or -p'
+trouble "$forkgate" explain a.fgd b.fgd -p 'another prompt'
+has err 'that is not the prompt of a.fgd'
+trouble "$forkgate" explain a.fgd b.fgd "${prompt[@]}" -m a.fgd
+has err 'a.fgd is not the model of a.fgd'
+head -c 900 a.fgd >cut.fgd
+trouble "$forkgate" explain cut.fgd b.fgd "${prompt[@]}"
+expect 2 "$forkgate" explain
+expect 2 "$forkgate" explain a.fgd --env-b X=1
+
+# trace by itself
+printf 'id\n5\n9\n100\n7\n' >ids.csv
+expect 0 "$forkgate" trace --tokens ids.csv --prompt-tokens 3 --ops 1 --capture 2 --values v.fgt -t 1
+[ "$(grep -c '^step,' out)" -eq 2 ] || fail 'two steps'
+has out 'attention,attn,attention_f16'
+[ -s v.fgt ] || fail 'captured values'
+trouble "$forkgate" trace --tokens ids.csv --prompt-tokens 9
+has err 'holds 4 tokens'
+
+echo 'explain: all checks hold'

@@ -1,0 +1,341 @@
+/* test_explain.c - the op that moved first is named, and the kind of difference is called by its name. */
+#include <criterion/criterion.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "gates/checksum.h"
+#include "gates/explain_report.h"
+#include "gates/generate.h"
+#include "tests/explain_plants.h"
+
+#define ROOT  FORKGATE_SOURCE_DIR
+#define MODEL ROOT "/fixtures/models/seedling-q8_0.gguf"
+
+static const char short_prompt[] = "It was a dark night, and she";
+static const char long_prompt[] =
+    "It was a dark and stormy night, and the rain fell on the roofs of the town like a drum.";
+
+static struct engine_config config_of(enum route route) {
+    struct engine_config c = engine_config_default();
+    c.compute.route = route;
+    c.compute.n_threads = 1;
+    c.n_ctx = 128;
+    return c;
+}
+
+static void must(enum status s, const struct err *err) {
+    cr_assert_eq(s, STATUS_OK, "%s", err->message);
+}
+
+static dump *stream_of(const struct engine_config *c, const char *prompt, int n, float temperature) {
+    struct err err = {""};
+    struct generate_request r;
+    engine *e = NULL;
+    dump *d = NULL;
+    memset(&r, 0, sizeof r);
+    r.prompt_name = "test";
+    r.prompt = prompt;
+    r.prompt_bytes = strlen(prompt);
+    r.n = n;
+    r.sampler = sampler_greedy();
+    r.sampler.temperature = temperature;
+    r.sampler.seed = 7;
+    must(engine_open(MODEL, c, &e, &err), &err);
+    must(generate_run(e, &r, 1, 1, NULL, NULL, &d, &err), &err);
+    engine_close(e);
+    return d;
+}
+
+static engine *open_planted(const struct engine_config *c, enum plant plant) {
+    struct err err = {""};
+    engine *e = NULL;
+    must(engine_open(MODEL, c, &e, &err), &err);
+    if (plant != PLANT_NONE) plant_into(e, plant);
+    return e;
+}
+
+/* Explains `b` (with a plant) against `a` along a stream of `a`; other may be NULL. */
+static struct explain_result explain(const struct engine_config *a, const struct engine_config *b,
+                                     enum plant plant, const dump *base, const dump *other,
+                                     const char *prompt) {
+    struct err err = {""};
+    struct explain_side sides[2];
+    struct explain_result out;
+    int32_t *ids = NULL;
+    size_t n = 0;
+    memset(sides, 0, sizeof sides);
+    sides[0].model = sides[1].model = MODEL;
+    sides[0].config = *a;
+    sides[1].config = *b;
+    sides[0].engine = open_planted(a, PLANT_NONE);
+    sides[1].engine = open_planted(b, plant);
+    must(engine_encode(sides[0].engine, prompt, strlen(prompt), 1, &ids, &n, &err), &err);
+    struct explain_request r = {&sides[0], &sides[1], ids, n, base, other, 0, NULL, NULL};
+    must(explain_run(&r, &out, &err), &err);
+    free(ids);
+    explain_side_close(&sides[0]);
+    explain_side_close(&sides[1]);
+    return out;
+}
+
+Test(explain, every_plant_is_named_by_op_and_by_kind) {
+    struct engine_config c = config_of(ROUTE_Q8);
+    dump *base = stream_of(&c, short_prompt, 4, 0.0f);
+    int hits = 0;
+    for (int i = 0; i < PLANT_CASES; i++) {
+        const struct plant_case *p = &plant_cases[i];
+        struct explain_result r = explain(&c, &c, p->plant, base, NULL, short_prompt);
+        int hit = r.verdict == p->verdict && r.first.layer == p->layer && strcmp(r.first.op, p->op) == 0 &&
+                  strcmp(r.first.tensor, p->tensor) == 0;
+        fprintf(stderr, "%-12s %-16s layer %2d %-12s %-16s %s\n", p->name, explain_verdict_name(r.verdict),
+                r.first.layer, r.first.op, r.first.tensor, hit ? "hit" : "MISS");
+        if (!hit) fprintf(stderr, "    %s\n", r.conclusion);
+        hits += hit;
+        explain_free(&r);
+    }
+    dump_close(base);
+    cr_assert_eq(hits, PLANT_CASES, "%d of %d plants named", hits, PLANT_CASES);
+}
+
+Test(explain, another_tile_is_a_regrouping_of_the_first_attention_past_its_keys) {
+    struct engine_config a = config_of(ROUTE_F16), b = a;
+    b.compute.geometry.fa_tkv = 16;
+    const char *prompts[2] = {short_prompt, long_prompt};
+    for (int i = 0; i < 2; i++) {
+        dump *base = stream_of(&a, prompts[i], 14, 0.0f);
+        struct explain_result r = explain(&a, &b, PLANT_NONE, base, NULL, prompts[i]);
+        cr_assert_eq(r.verdict, EXPLAIN_REGROUPING, "%s", r.conclusion);
+        cr_assert_str_eq(r.first.op, "attention");
+        cr_assert_str_eq(r.first.kernel, "attention_f16");
+        cr_assert_eq(r.first.layer, 0);
+        cr_assert(r.first_pos >= 16, "position %d has no second tile", r.first_pos);
+        cr_assert_eq(r.first_step == 0, i == 1, "step %d", r.first_step);
+        cr_assert_eq(r.cache_equal, 1);
+        cr_assert(r.first_delta.max_abs > 0.0 && r.first_delta.max_abs <= r.bound, "moved by %g of %g",
+                  r.first_delta.max_abs, r.bound);
+        cr_assert_eq(r.reproduced[0], 14, "%d rows reproduced: watching changed the path", r.reproduced[0]);
+        explain_free(&r);
+        dump_close(base);
+    }
+}
+
+/* The same ULP on q8: the quantiser turns it into whole codes. */
+Test(explain, on_q8_the_quantiser_shows_as_the_amplifier) {
+    struct engine_config a = config_of(ROUTE_Q8), b = a;
+    char *text = NULL;
+    size_t bytes = 0;
+    b.compute.geometry.fa_tkv = 16;
+    dump *base = stream_of(&a, long_prompt, 4, 0.0f);
+    struct explain_result r = explain(&a, &b, PLANT_NONE, base, NULL, long_prompt);
+    cr_assert_eq(r.verdict, EXPLAIN_REGROUPING, "%s", r.conclusion);
+    cr_assert_str_eq(r.first.op, "attention");
+    double flipped = 0.0, logits = 0.0;
+    for (int i = 0; i < r.n_deltas; i++) {
+        const struct explain_delta *d = &r.deltas[i];
+        size_t n = strlen(d->op.tensor);
+        if (strcmp(d->op.op, "act_prepare") == 0 && strcmp(d->op.tensor + n - 6, ".q8_32") == 0)
+            flipped += (double)d->differing;
+        if (strcmp(d->op.tensor, "logits") == 0) logits = d->max_abs / d->row_max;
+    }
+    cr_assert(flipped > 100.0, "%g codes flipped", flipped);
+    cr_assert(logits > 4.0 * r.first_delta.max_abs / r.first_delta.row_max, "logits moved by %g", logits);
+    struct explain_side sides[2];
+    memset(sides, 0, sizeof sides);
+    sides[0].config = a;
+    sides[1].config = b;
+    struct explain_request q = {&sides[0], &sides[1], NULL, 30, base, NULL, 0, NULL, NULL};
+    struct explain_view view = {{"A", "B"}, 0, 100, NULL};
+    FILE *out = open_memstream(&text, &bytes);
+    explain_report_text(out, &q, &r, &view);
+    (void)fclose(out);
+    cr_assert(strstr(text, "int8 codes flipped") != NULL, "no amplifier in the report");
+    cr_assert(strstr(text, "verdict     REGROUPING") != NULL);
+    free(text);
+    explain_free(&r);
+    dump_close(base);
+}
+
+Test(explain, threads_chunks_query_tiles_and_splits_change_no_op) {
+    struct engine_config a = config_of(ROUTE_F16), b = a;
+    dump *base = stream_of(&a, long_prompt, 3, 0.0f);
+    b.compute.n_threads = 3;
+    b.compute.geometry.fa_tq = 128;
+    b.compute.geometry.fa_splits = 3;
+    b.chunk = 7;
+    struct explain_result r = explain(&a, &b, PLANT_NONE, base, NULL, long_prompt);
+    cr_assert_eq(r.verdict, EXPLAIN_IDENTICAL, "%s", r.conclusion);
+    cr_assert_eq(r.first_step, -1);
+    cr_assert_eq(explain_exit_code(r.verdict), 0);
+    explain_free(&r);
+    dump_close(base);
+}
+
+Test(explain, other_routes_and_caches_are_other_arithmetic) {
+    struct engine_config a = config_of(ROUTE_F16), b = config_of(ROUTE_Q8), c = a;
+    dump *base = stream_of(&a, short_prompt, 2, 0.0f);
+    struct explain_result r = explain(&a, &b, PLANT_NONE, base, NULL, short_prompt);
+    cr_assert_eq(r.verdict, EXPLAIN_ARITHMETIC, "%s", r.conclusion);
+    cr_assert_str_eq(r.first.op, "matmul");
+    cr_assert_str_eq(r.first.tensor, "q");
+    explain_free(&r);
+    c.kv = KV_Q8_0;
+    r = explain(&a, &c, PLANT_NONE, base, NULL, short_prompt);
+    cr_assert_eq(r.verdict, EXPLAIN_ARITHMETIC, "%s", r.conclusion);
+    cr_assert_str_eq(r.first.tensor, "k_cache");
+    explain_free(&r);
+    dump_close(base);
+}
+
+Test(explain, two_streams_of_one_engine_differ_by_sampling_only) {
+    struct engine_config c = config_of(ROUTE_F16);
+    dump *base = stream_of(&c, short_prompt, 8, 0.0f), *other = stream_of(&c, short_prompt, 8, 3.0f);
+    struct explain_result r = explain(&c, &c, PLANT_NONE, base, other, short_prompt);
+    cr_assert_eq(r.verdict, EXPLAIN_SAMPLING, "%s", r.conclusion);
+    cr_assert(r.fork >= 0 && r.n_steps == r.fork + 1, "fork %d of %d steps", r.fork, r.n_steps);
+    cr_assert_eq(r.reproduced[1], r.n_steps);
+    explain_free(&r);
+    dump_close(base);
+    dump_close(other);
+}
+
+Test(explain, dumps_that_no_rebuilt_side_reproduces_are_said_to_be_so) {
+    struct engine_config a = config_of(ROUTE_F16), b = a;
+    b.compute.geometry.fa_tkv = 16;
+    dump *base = stream_of(&a, long_prompt, 3, 0.0f), *other = stream_of(&b, long_prompt, 3, 0.0f);
+    struct explain_result r = explain(&a, &a, PLANT_NONE, base, other, long_prompt);
+    cr_assert_eq(r.verdict, EXPLAIN_NOT_REPRODUCED, "%s", r.conclusion);
+    cr_assert_eq(explain_exit_code(r.verdict), 2);
+    cr_assert_eq(r.reproduced_until[1], 0);
+    cr_assert_eq(r.reproduced_until[0], -1);
+    explain_free(&r);
+    dump_close(base);
+    dump_close(other);
+}
+
+/* ---- tapes ------------------------------------------------------------------------------------------------------- */
+
+static struct tape record(const struct engine_config *c, const int32_t *ids, int n_prompt, int n_steps,
+                          const char *rows_of) {
+    struct err err = {""};
+    struct tape t;
+    struct tape_plan p;
+    engine *e = open_planted(c, PLANT_NONE);
+    memset(&p, 0, sizeof p);
+    p.prompt = ids;
+    p.n_prompt = (size_t)n_prompt;
+    p.forced = ids + n_prompt;
+    p.n_steps = n_steps;
+    p.rows_of = rows_of;
+    p.n_captures = 2;
+    p.captures[0] = 3;
+    p.captures[1] = n_prompt + n_steps - 2;
+    must(tape_record(e, &p, &t, &err), &err);
+    engine_close(e);
+    return t;
+}
+
+static void tapes_equal(const struct tape *a, const struct tape *b) {
+    cr_assert_eq(a->n_steps, b->n_steps);
+    for (int i = 0; i < a->n_steps; i++) {
+        cr_assert(a->steps[i].sum == b->steps[i].sum, "step %d", i);
+        cr_assert(hash_equal(&a->steps[i].row, &b->steps[i].row));
+        cr_assert_eq(a->steps[i].top.id1, b->steps[i].top.id1);
+        cr_assert(memcmp(&a->steps[i].top.logit2, &b->steps[i].top.logit2, 4) == 0);
+    }
+    cr_assert_eq(a->ops.n, b->ops.n);
+    for (int i = 0; i < a->ops.n; i++) {
+        cr_assert(a->ops.op[i].sum == b->ops.op[i].sum, "op %d", i);
+        cr_assert_eq(a->ops.op[i].rows, b->ops.op[i].rows, "rows of op %d", i);
+        cr_assert_str_eq(a->ops.op[i].kernel, b->ops.op[i].kernel);
+    }
+    cr_assert_eq(a->n_rows, b->n_rows);
+    for (size_t i = 0; i < a->n_rows; i++)
+        cr_assert(a->rows[i].pos == b->rows[i].pos && a->rows[i].sum == b->rows[i].sum, "row %d", (int)i);
+    for (int i = 0; i < a->n_captures; i++) {
+        const struct tape_capture *x = &a->captures[i], *y = tape_capture_at(b, x->pos);
+        cr_assert(y != NULL && x->n_values == y->n_values && x->n_values > 0);
+        cr_assert(memcmp(x->values, y->values, x->n_values * sizeof(float)) == 0, "values at %d", x->pos);
+    }
+}
+
+Test(explain, a_tape_does_not_depend_on_chunks_and_survives_the_wire) {
+    static const int32_t ids[12] = {5, 9, 100, 7, 3000, 12, 14, 15, 40, 50, 60, 70};
+    char path[] = "/tmp/forkgate-test-explain-XXXXXX";
+    struct engine_config a = config_of(ROUTE_Q8), b = a;
+    struct err err = {""};
+    struct tape back;
+    char *text = NULL;
+    size_t n = 0;
+    b.chunk = 3;
+    struct tape x = record(&a, ids, 10, 3, "2/attention/attn"),
+                y = record(&b, ids, 10, 3, "2/attention/attn");
+    cr_assert_eq(x.n_rows, 10);
+    tapes_equal(&x, &y);
+    cr_assert(mkdtemp(path) != NULL);
+    char values[64];
+    (void)snprintf(values, sizeof values, "%s/v.fgt", path);
+    FILE *out = open_memstream(&text, &n);
+    must(tape_write(&x, out, values, &err), &err);
+    (void)fclose(out);
+    must(tape_read(text, n, "wire", values, &back, &err), &err);
+    tapes_equal(&x, &back);
+    tape_free(&back);
+    cr_assert_eq(tape_read(text, n - 40, "wire", values, &back, &err), STATUS_FORMAT,
+                 "half a trace was read");
+    tape_free(&back);
+    cr_assert_eq(tape_read(text + 20, n - 20, "wire", values, &back, &err), STATUS_FORMAT,
+                 "another version was read");
+    tape_free(&back);
+    (void)unlink(values);
+    (void)rmdir(path);
+    free(text);
+    tape_free(&x);
+    tape_free(&y);
+}
+
+Test(explain, a_checksum_sees_every_bit_every_place_and_no_order) {
+    float x[6] = {1.0f, -2.0f, 0.0f, 3.5f, 1e-40f, 7.0f}, y[6];
+    uint64_t sum = checksum_f32(x, 6);
+    memcpy(y, x, sizeof y);
+    y[2] = -0.0f;
+    cr_assert(checksum_f32(y, 6) != sum, "the sign of zero");
+    memcpy(y, x, sizeof y);
+    y[0] = x[1];
+    y[1] = x[0];
+    cr_assert(checksum_f32(y, 6) != sum, "two elements swapped");
+    cr_assert(checksum_f32(x, 5) != sum, "an element dropped");
+    y[0] = NAN;
+    uint64_t with_nan = checksum_f32(y, 6);
+    y[0] = -NAN;
+    cr_assert(checksum_f32(y, 6) == with_nan, "NaN is one class");
+    uint64_t parts = checksum_part(1, 2, 3) + checksum_part(4, 5, 6);
+    cr_assert(parts == checksum_part(4, 5, 6) + checksum_part(1, 2, 3));
+    cr_assert(checksum_part(1, 2, 3) != checksum_part(1, 3, 2));
+}
+
+Test(explain, ulp_buckets_split_where_they_say) {
+    const float one = 1.0f;
+    uint32_t bits;
+    static const struct {
+        uint32_t steps;
+        enum ulp_bucket bucket;
+    } at[] = {{0, ULP_0},   {1, ULP_1},    {2, ULP_2},     {3, ULP_2},       {4, ULP_4},       {15, ULP_4},
+              {16, ULP_16}, {255, ULP_16}, {256, ULP_256}, {65535, ULP_256}, {65536, ULP_MORE}};
+    for (size_t i = 0; i < sizeof at / sizeof at[0]; i++) {
+        float other;
+        memcpy(&bits, &one, sizeof bits);
+        bits += at[i].steps;
+        memcpy(&other, &bits, sizeof other);
+        cr_assert_eq(ulp_bucket_of(one, other), at[i].bucket, "%u steps", at[i].steps);
+        cr_assert_eq(ulp_bucket_of(other, one), at[i].bucket, "%u steps back", at[i].steps);
+    }
+    cr_assert_eq(ulp_bucket_of(1.0f, -1.0f), ULP_SIGN_NAN);
+    cr_assert_eq(ulp_bucket_of(NAN, 1.0f), ULP_SIGN_NAN);
+    cr_assert_eq(ulp_bucket_of(NAN, -NAN), ULP_0);
+    cr_assert_eq(ulp_bucket_of(0.0f, -0.0f), ULP_0);
+    cr_assert_eq(ulp_bucket_of(-0.0f, 1e-45f), ULP_1);
+}
