@@ -13,6 +13,8 @@
 #include "gates/dump_format.h"
 #include "gates/table.h"
 
+#define CHECKED_AT_ONCE 128 /* records: 8 KiB a side at the smallest stride */
+
 /* Keys that must match; all other provenance that differs is reported, not required. */
 static const struct {
     const char *key;
@@ -147,25 +149,36 @@ enum status diff_streams(const dump *a, const dump *b, const struct diff_control
     return STATUS_OK;
 }
 
-/* Both files block by block; the walk follows while the two blocks are in cache. */
+static enum status name_it(const dump *d, enum status s, struct err *err) {
+    return s == STATUS_OK ? s : err_prefix(err, s, "%s", d->name);
+}
+
+/* The records of both blocks in small ranges: checked, then walked while they are in the first-level cache. */
+static enum status check_and_walk(dump *a, dump *b, int alike, struct diff_walk *w, struct diff_result *out,
+                                  struct err *err) {
+    const uint64_t range = alike ? DUMP_BLOCK : CHECKED_AT_ONCE;
+    while (a->verified < a->hashed || b->verified < b->hashed) {
+        RETURN_IF_ERROR(name_it(a, dump_verify_places(a, a->verified + range, err), err));
+        if (!alike || !dump_verify_adopt(b, a))
+            RETURN_IF_ERROR(name_it(b, dump_verify_places(b, b->verified + range, err), err));
+        diff_walk_to(w, a->verified < b->verified ? a->verified : b->verified, out);
+    }
+    return STATUS_OK;
+}
+
+/* Both files block by block, so that what is hashed, checked and compared is fetched from memory once. */
 static enum status verify_together(dump *a, dump *b, struct diff_walk *w, struct diff_result *out,
                                    struct err *err) {
     uint64_t blocks = a->at.record_blocks > b->at.record_blocks ? a->at.record_blocks : b->at.record_blocks;
     for (uint64_t i = 0; i < blocks; i++) {
-        if (i < a->at.record_blocks) {
-            enum status s = dump_verify_records(a, i, err);
-            if (s != STATUS_OK) return err_prefix(err, s, "%s", a->name);
-        }
-        if (i < b->at.record_blocks) {
-            enum status s = dump_verify_records(b, i, err);
-            if (s != STATUS_OK) return err_prefix(err, s, "%s", b->name);
-        }
-        diff_walk_to(w, a->verified < b->verified ? a->verified : b->verified, out);
+        int in_a = i < a->at.record_blocks, in_b = i < b->at.record_blocks;
+        int alike = in_a && in_b && dump_verify_alike(a, b, i);
+        if (in_a) RETURN_IF_ERROR(name_it(a, dump_verify_block(a, i, err), err));
+        if (in_b) RETURN_IF_ERROR(name_it(b, dump_verify_block(b, i, err), err));
+        RETURN_IF_ERROR(check_and_walk(a, b, alike, w, out, err));
     }
-    enum status s = dump_verify_text(a, err);
-    if (s != STATUS_OK) return err_prefix(err, s, "%s", a->name);
-    s = dump_verify_text(b, err);
-    return s == STATUS_OK ? s : err_prefix(err, s, "%s", b->name);
+    RETURN_IF_ERROR(name_it(a, dump_verify_text(a, err), err));
+    return name_it(b, dump_verify_text(b, err), err);
 }
 
 enum status diff_files(const char *path_a, const char *path_b, const struct diff_control *control, dump **a,

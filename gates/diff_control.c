@@ -221,7 +221,7 @@ static void tell(const char *dir, const struct tally *t, struct diff_control *ou
                        (unsigned long long)t->only_bounded);
     if (t->left_out > 0) (void)snprintf(left_out, sizeof left_out, "; %d not applicable", t->left_out);
     out->delta = t->pairs > 0 ? t->delta : -1.0;
-    (void)snprintf(out->source, sizeof out->source, "%.60s (%d pairs:%s%s%s)", dir, t->pairs,
+    (void)snprintf(out->source, sizeof out->source, "%.60s (%d pairs:%.60s%.50s%.40s)", dir, t->pairs,
                    t->pairs > 0 ? t->changes : " none applies", bounded, left_out);
 }
 

@@ -141,31 +141,40 @@ static int step(struct diff_walk *w, uint64_t i, struct diff_result *r) {
     return 1;
 }
 
-/* Both rows have every field and the same token and candidates: the common case of two runs on different rails. */
+/* Both rows have every field, the same token and the same candidates: two runs on different rails. */
 static int is_plain(const struct dump_record *x, const struct dump_record *y) {
-    return (x->flags | y->flags) == 0 && ((x->token ^ y->token) | (x->id1 ^ y->id1) | (x->id2 ^ y->id2) |
-                                          (int)(x->id1 < 0) | (int)(x->id2 < 0)) == 0;
+    return ((int32_t)(x->flags | y->flags) | (x->token ^ y->token) | (x->id1 ^ y->id1) | (x->id2 ^ y->id2)) ==
+               0 &&
+           (x->id1 | x->id2) >= 0;
 }
 
-/* step for a run of plain records; returns the first that is not one (or end). */
+static float magnitude(float x) {
+    return x < 0.0f ? -x : x;
+}
+
+/* step for a run of plain records; returns the first that is not one (or end). The rounded difference only decides whether
+ * the exact one is worth a look: rounding keeps order, so none that matters is passed over. */
 static uint64_t walk_plain(const struct diff_walk *w, uint64_t from, uint64_t end, struct diff_result *r) {
-    uint64_t i = from, at = r->drift_at;
-    double drift = r->drift;
-    if (w->full_rows) return from;
-    for (; i < end; i++) {
-        const struct dump_record *x = dump_record_at(w->a, i), *y = dump_record_at(w->b, i);
-        if (!is_plain(x, y)) break;
-        double d1 = distance(x->logit1, y->logit1), d2 = distance(x->logit2, y->logit2);
-        double change = d1 > d2 ? d1 : d2;
-        if (change > drift || at == UINT64_MAX) {
-            drift = change;
-            at = i;
+    if (w->full_rows || from >= end) return from;
+    const void *px = dump_record_at(w->a, from), *py = dump_record_at(w->b, from);
+    const uint8_t *x = px, *y = py;
+    const uint64_t stride_x = dump_stride(w->a), stride_y = dump_stride(w->b);
+    float worth = r->drift_at == UINT64_MAX ? 0.0f : (float)r->drift;
+    uint64_t i = from;
+    for (; i < end; i++, x += stride_x, y += stride_y) {
+        px = x;
+        py = y;
+        const struct dump_record *rx = px, *ry = py;
+        if (!is_plain(rx, ry)) break;
+        float d1 = magnitude(rx->logit1 - ry->logit1), d2 = magnitude(rx->logit2 - ry->logit2);
+        if (!(d1 < worth && d2 < worth)) {
+            note_change(rx->logit1, ry->logit1, i, r);
+            note_change(rx->logit2, ry->logit2, i, r);
+            worth = (float)r->drift;
         }
-        if (r->first_hash_diff == UINT64_MAX && memcmp(&x->row, &y->row, sizeof x->row) != 0)
+        if (r->first_hash_diff == UINT64_MAX && memcmp(&rx->row, &ry->row, sizeof rx->row) != 0)
             r->first_hash_diff = i;
     }
-    r->drift = drift;
-    r->drift_at = at;
     r->rows_hashed += i - from;
     if (i > from) r->compared = i;
     return i;
@@ -174,8 +183,7 @@ static uint64_t walk_plain(const struct diff_walk *w, uint64_t from, uint64_t en
 /* Records from w->next on that are proven equal and hold neither an end nor a missing id. */
 static uint64_t equal_until(const struct diff_walk *w, uint64_t end) {
     uint64_t to = 0;
-    if (!dump_records_equal(w->a, w->b, w->next, &to)) return w->next;
-    to = least(to, end);
+    if (!dump_records_equal(w->a, w->b, w->next, end, &to)) return w->next;
     to = least(to, dump_first_without_id(w->a)); /* equal records: what holds for A holds for B */
     if (!w->ignore_eos) to = least(to, dump_first_end(w->a));
     return to > w->next ? to : w->next;

@@ -74,17 +74,18 @@ void dump_close(dump *d);
 const char *dump_name(const dump *d);
 uint64_t dump_count(const dump *d);
 const struct dump_record *dump_record_at(const dump *d, uint64_t i);
+uint64_t dump_stride(const dump *d); /* bytes from one record to the next, for loops over millions */
 const struct dump_top *dump_top_k(const dump *d, uint64_t i, int *k); /* NULL when absent */
 const float *dump_logits(const dump *d, uint64_t i, int *n_vocab);    /* NULL when absent */
 const uint8_t *dump_text(const dump *d, uint64_t i, uint32_t *n);
 const struct provenance *dump_provenance(const dump *d);
 struct dump_results dump_results(const dump *d);
-struct hash128 dump_content_hash(const dump *d); /* of the whole file's bytes: its name in golden/ */
+struct hash128 dump_content_hash(const dump *d);  /* of the whole file's bytes: its name in golden/ */
 const void *dump_bytes(const dump *d, size_t *n); /* the whole file */
 
-/* 1 when the verified block hashes prove that the records from `from` on, up to *end (> from), are equal in both dumps
+/* 1 when the block hashes prove that the records from `from` on, up to *end (> from, at most `to`), are equal in both dumps
  * byte for byte; the token bytes are not part of a record. */
-int dump_records_equal(const dump *a, const dump *b, uint64_t from, uint64_t *end);
+int dump_records_equal(const dump *a, const dump *b, uint64_t from, uint64_t to, uint64_t *end);
 int dump_texts_equal(const dump *a, const dump *b); /* the same for all token bytes */
 
 /* First record that cannot be judged: NaN/+Inf top logit, id outside the vocabulary, overflows > 0 in provenance.

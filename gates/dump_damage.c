@@ -86,7 +86,7 @@ enum status dump_damage_no_footer(const uint8_t *bytes, size_t n, struct err *er
     if (n < sizeof h)
         return err_set(err, STATUS_FORMAT, "cut short at byte offset %zu, inside the header", n);
     memcpy(&h, bytes, sizeof h);
-    struct dump_layout l;
+    struct dump_layout l = {0};
     RETURN_IF_ERROR(dump_layout_of(&h, &l, err));
     if (n < l.file_bytes) return cut_short(&l, n, err);
     if (n > l.file_bytes)

@@ -67,6 +67,7 @@ struct dump {
     const char *invalid_reason;
     uint64_t first_end;        /* first record flagged DUMP_END, UINT64_MAX when none */
     uint64_t first_without_id; /* the same for DUMP_NO_ID */
+    uint64_t hashed;           /* records whose bytes are proven by their block hashes */
     uint64_t verified;         /* records verified so far */
     uint64_t text_sum;         /* token bytes they claim */
 };
@@ -79,9 +80,16 @@ enum status dump_damage_block(const uint8_t *bytes, const struct dump_layout *l,
                               struct err *err);
 
 /* Verification in steps (dump_verify.c), so that a comparison can look at records while they are in cache: the frame
- * (header, footer, block table, provenance), then each record block in order, then the token bytes. */
+ * (header, footer, block table, provenance); then each record block in order: its hash, and the places, flags and values of
+ * its records in ranges of any size; then the token bytes. */
 enum status dump_verify_frame(dump *d, struct err *err);
-enum status dump_verify_records(dump *d, uint64_t block, struct err *err); /* block < at.record_blocks */
+enum status dump_verify_block(dump *d, uint64_t block, struct err *err); /* block < at.record_blocks */
+enum status dump_verify_places(dump *d, uint64_t to,
+                               struct err *err); /* up to `to`, at most what is hashed */
+/* 1 when block holds the same bytes in both and both stand at its first record: checking one will do. */
+int dump_verify_alike(const dump *a, const dump *b, uint64_t block);
+/* Takes over what was checked in `like`; 0 (nothing done) when something there needs a look of its own. */
+int dump_verify_adopt(dump *d, const dump *like);
 enum status dump_verify_text(dump *d, struct err *err);
 
 /* Maps path and verifies its frame only; dump_open is this and the other two steps. */

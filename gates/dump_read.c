@@ -41,6 +41,10 @@ const struct dump_record *dump_record_at(const dump *d, uint64_t i) {
     return r;
 }
 
+uint64_t dump_stride(const dump *d) {
+    return d->at.stride;
+}
+
 const struct dump_top *dump_top_k(const dump *d, uint64_t i, int *k) {
     const void *top = record_bytes(d, i) + sizeof(struct dump_record);
     *k = (int)d->at.n_top_k;
@@ -66,18 +70,23 @@ static int same_table(const dump *a, uint64_t block_a, const dump *b, uint64_t b
                   b->bytes + b->at.table_offset + block_b * each, (size_t)n * each) == 0;
 }
 
-int dump_records_equal(const dump *a, const dump *b, uint64_t from, uint64_t *end) {
+static uint64_t least(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+int dump_records_equal(const dump *a, const dump *b, uint64_t from, uint64_t to, uint64_t *end) {
     if (a->at.stride != b->at.stride || a->at.n_top_k != b->at.n_top_k || a->at.n_logits != b->at.n_logits)
         return 0;
-    uint64_t shorter = a->at.count < b->at.count ? a->at.count : b->at.count, stride = a->at.stride;
-    if (from >= shorter) return 0;
-    uint64_t first = from * stride / DUMP_BLOCK, bytes = shorter * stride;
-    uint64_t block = first;
+    uint64_t shorter = least(a->at.count, b->at.count), stride = a->at.stride;
+    to = least(to, shorter);
+    if (from >= to) return 0;
+    uint64_t block = from * stride / DUMP_BLOCK, bytes = shorter * stride;
+    uint64_t stop =
+        (to * stride + DUMP_BLOCK - 1) / DUMP_BLOCK; /* never further than asked: called once a block */
     /* A last, short block stands for the same bytes in both files only when both end there. */
-    uint64_t whole = a->at.count == b->at.count ? a->at.record_blocks : bytes / DUMP_BLOCK;
-    while (block < whole && same_table(a, 1 + block, b, 1 + block, 1)) block++;
-    uint64_t proven = block * DUMP_BLOCK < bytes ? block * DUMP_BLOCK : bytes;
-    *end = proven / stride;
+    stop = least(stop, a->at.count == b->at.count ? a->at.record_blocks : bytes / DUMP_BLOCK);
+    while (block < stop && same_table(a, 1 + block, b, 1 + block, 1)) block++;
+    *end = least(least(block * DUMP_BLOCK, bytes) / stride, to);
     return *end > from;
 }
 
@@ -143,7 +152,10 @@ static enum status open_bytes(const uint8_t *bytes, size_t n, const char *name, 
 static enum status verify_rest(dump **out, struct err *err) {
     dump *d = *out;
     enum status s = STATUS_OK;
-    for (uint64_t b = 0; b < d->at.record_blocks && s == STATUS_OK; b++) s = dump_verify_records(d, b, err);
+    for (uint64_t b = 0; b < d->at.record_blocks && s == STATUS_OK; b++) {
+        s = dump_verify_block(d, b, err);
+        if (s == STATUS_OK) s = dump_verify_places(d, UINT64_MAX, err);
+    }
     if (s == STATUS_OK) s = dump_verify_text(d, err);
     if (s == STATUS_OK) return s;
     *out = NULL;

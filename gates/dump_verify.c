@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__SSE__)
-#include <xmmintrin.h>
+#if defined(__SSE2__)
+#include <emmintrin.h>
 #endif
 
 #include "gates/dump_format.h"
@@ -73,53 +73,87 @@ struct doubts {
     uint64_t flags;   /* flags of all records together */
 };
 
+#if defined(__SSE2__)
 /* Asks for a cache line of the next block while this one is checked: the memory would idle otherwise. */
 static void fetch_ahead(const uint8_t *at) {
-#if defined(__SSE__)
     const void *line = at;
     _mm_prefetch(line, _MM_HINT_T0);
-#else
-    (void)at;
-#endif
 }
 
-/* Sign bit set when the exponent is all ones: NaN or infinite. */
-static uint32_t f32_special(float x) {
-    return (bits_of(x) & F32_EXPONENT) + 0x00800000u;
+/* What the records say together, one accumulator a question; a record is four vectors of four 32-bit lanes:
+ * a = step token id1 logit1, b = id2 logit2 logsumexp(2), c = flags text_bytes text_offset(2), row hash. */
+struct gathered {
+    __m128i id_signs_a, id_signs_b; /* sign of a lane: an id below 0 or above the vocabulary */
+    __m128i special_a, special_b;   /* sign of a lane: an exponent of all ones: NaN or infinite */
+    __m128i steps, flags, order;    /* lane 0: steps that are not in step; flags; lane 3: top-2 above top-1 */
+    uint64_t offsets;               /* text offsets that are not the sum so far */
+};
+
+static uint32_t lane(__m128i v, int i) {
+    uint32_t lanes[4];
+    _mm_storeu_si128((__m128i *)(void *)lanes, v);
+    return lanes[i];
 }
 
-static uint64_t f64_special(double x) {
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return (bits & 0x7ff0000000000000u) + 0x0010000000000000u;
-}
-
-/* Places and flags of records [from, to). No branch inside: what must not be is gathered in sign bits, so that the loop
- * keeps up with the hash. */
-static int records_in_place(const dump *d, uint64_t from, uint64_t to, uint64_t *text_sum,
-                            struct doubts *doubts) {
-    uint64_t bad = 0, doubt = 0, flags = 0, text = *text_sum;
-    uint32_t special = 0;
-    const int64_t last = (int64_t)d->n_vocab - 1;
+static struct gathered gather(const dump *d, uint64_t from, uint64_t to, uint64_t *text_sum) {
+    const __m128i zero = _mm_setzero_si128(), one = _mm_set_epi32(0, 0, 0, 1),
+                  last = _mm_set1_epi32((int)(d->n_vocab - 1));
+    const __m128i exp_a = _mm_set_epi32(F32_EXPONENT, 0, 0, 0), add_a = _mm_set_epi32(0x00800000, 0, 0, 0);
+    const __m128i exp_b = _mm_set_epi32(0x7ff00000, 0, F32_EXPONENT, 0),
+                  add_b = _mm_set_epi32(0x00100000, 0, 0x00800000, 0);
+    struct gathered g = {zero, zero, zero, zero, zero, zero, zero, 0};
     const uint64_t stride = d->at.stride, ahead = d->at.table_offset - DUMP_BLOCK;
-    uint64_t at = d->at.records_offset + from * stride;
+    uint64_t at = d->at.records_offset + from * stride, text = *text_sum;
+    __m128i step = _mm_set_epi32(0, 0, 0, (int)(uint32_t)from);
     for (uint64_t i = from; i < to; i++, at += stride) {
         const void *place = d->bytes + at;
         const struct dump_record *r = place;
+        const __m128i *lanes = place;
+        __m128i a = _mm_loadu_si128(lanes), b = _mm_loadu_si128(lanes + 1), c = _mm_loadu_si128(lanes + 2);
         fetch_ahead(d->bytes + at + (at < ahead ? DUMP_BLOCK : 0));
-        bad |= (uint64_t)(r->step ^ (uint32_t)i) | (r->text_offset ^ text);
+        g.id_signs_a = _mm_or_si128(g.id_signs_a, _mm_or_si128(a, _mm_sub_epi32(last, a)));
+        g.id_signs_b = _mm_or_si128(g.id_signs_b, _mm_or_si128(b, _mm_sub_epi32(last, b)));
+        g.special_a = _mm_or_si128(g.special_a, _mm_add_epi32(_mm_and_si128(a, exp_a), add_a));
+        g.special_b = _mm_or_si128(g.special_b, _mm_add_epi32(_mm_and_si128(b, exp_b), add_b));
+        g.steps = _mm_or_si128(g.steps, _mm_xor_si128(a, step));
+        g.flags = _mm_or_si128(g.flags, c);
+        __m128 second = _mm_castsi128_ps(_mm_shuffle_epi32(b, _MM_SHUFFLE(1, 1, 1, 1)));
+        g.order = _mm_or_si128(g.order, _mm_castps_si128(_mm_cmplt_ps(_mm_castsi128_ps(a), second)));
+        step = _mm_add_epi32(step, one);
+        g.offsets |= r->text_offset ^ text;
         text += r->text_bytes;
-        flags |= r->flags;
-        doubt |= (uint64_t)(last - (int64_t)(uint32_t)r->token) |
-                 (uint64_t)(last - (int64_t)(uint32_t)r->id1) | (uint64_t)(last - (int64_t)(uint32_t)r->id2) |
-                 f64_special(r->logsumexp);
-        special |= f32_special(r->logit1) | f32_special(r->logit2) | bits_of(r->logit1 - r->logit2);
     }
     *text_sum = text;
-    doubts->invalid = doubt >> 63 | special >> 31 | d->at.n_logits;
-    doubts->flags = flags;
-    return bad == 0 && (flags & ~(uint64_t)DUMP_FLAGS_KNOWN) == 0;
+    return g;
 }
+
+/* Places and flags of records [from, to). No branch inside, so that the loop keeps up with the hash. */
+static int records_in_place(const dump *d, uint64_t from, uint64_t to, uint64_t *text_sum,
+                            struct doubts *doubts) {
+    struct gathered g = gather(d, from, to, text_sum);
+    uint32_t signs = lane(g.id_signs_a, 1) | lane(g.id_signs_a, 2) | lane(g.id_signs_b, 0) |
+                     lane(g.special_a, 3) | lane(g.special_b, 1) | lane(g.special_b, 3);
+    doubts->invalid = signs >> 31 | lane(g.order, 3) | d->at.n_logits | (d->n_vocab == 0);
+    doubts->flags = lane(g.flags, 0);
+    return g.offsets == 0 && lane(g.steps, 0) == 0 && (doubts->flags & ~(uint64_t)DUMP_FLAGS_KNOWN) == 0;
+}
+#else
+/* The same questions record by record, for machines without these vectors. */
+static int records_in_place(const dump *d, uint64_t from, uint64_t to, uint64_t *text_sum,
+                            struct doubts *doubts) {
+    int in_place = 1;
+    doubts->invalid = d->at.n_logits;
+    doubts->flags = 0;
+    for (uint64_t i = from; i < to; i++) {
+        const struct dump_record *r = dump_record_at(d, i);
+        in_place &= r->step == (uint32_t)i && r->text_offset == *text_sum;
+        *text_sum += r->text_bytes;
+        doubts->flags |= r->flags;
+        doubts->invalid |= record_fault(d, i) != NULL;
+    }
+    return in_place && (doubts->flags & ~(uint64_t)DUMP_FLAGS_KNOWN) == 0;
+}
+#endif
 
 static enum status out_of_place(const dump *d, uint64_t from, uint64_t to, uint64_t text_at,
                                 struct err *err) {
@@ -165,13 +199,19 @@ static void touch_next(const dump *d, uint64_t from) {
     for (uint64_t at = from; at < from + DUMP_BLOCK && at < d->size; at += PAGE_BYTES) (void)bytes[at];
 }
 
-enum status dump_verify_records(dump *d, uint64_t block, struct err *err) {
+enum status dump_verify_block(dump *d, uint64_t block, struct err *err) {
     uint64_t start = block * DUMP_BLOCK, end = least(start + DUMP_BLOCK, d->at.count * d->at.stride);
     if (!block_ok(d, 1 + block, d->at.records_offset + start, end - start))
         return dump_damage_block(d->bytes, &d->at, 1 + block, err);
     touch_next(d, d->at.records_offset + end);
-    uint64_t from = d->verified, to = end / d->at.stride, text_before = d->text_sum;
+    d->hashed = end / d->at.stride;
+    return STATUS_OK;
+}
+
+enum status dump_verify_places(dump *d, uint64_t to, struct err *err) {
+    uint64_t from = d->verified, text_before = d->text_sum;
     struct doubts doubts = {0, 0};
+    to = least(to, d->hashed);
     if (!records_in_place(d, from, to, &d->text_sum, &doubts))
         return out_of_place(d, from, to, text_before, err);
     if (doubts.invalid) find_invalid(d, from, to);
@@ -179,6 +219,21 @@ enum status dump_verify_records(dump *d, uint64_t block, struct err *err) {
     if (doubts.flags & DUMP_NO_ID) find_flag(d, DUMP_NO_ID, from, to, &d->first_without_id);
     d->verified = to;
     return STATUS_OK;
+}
+
+int dump_verify_alike(const dump *a, const dump *b, uint64_t block) {
+    uint64_t end = (block + 1) * DUMP_BLOCK, table = (1 + block) * sizeof(struct hash128);
+    const uint8_t *x = a->bytes + a->at.table_offset + table, *y = b->bytes + b->at.table_offset + table;
+    return end <= least(a->at.count, b->at.count) * a->at.stride && a->at.stride == b->at.stride &&
+           a->at.n_logits == b->at.n_logits && a->n_vocab == b->n_vocab && a->verified == b->verified &&
+           a->text_sum == b->text_sum && memcmp(x, y, sizeof(struct hash128)) == 0;
+}
+
+int dump_verify_adopt(dump *d, const dump *like) {
+    if ((like->invalid & like->first_end & like->first_without_id) != UINT64_MAX) return 0;
+    d->verified = like->verified;
+    d->text_sum = like->text_sum;
+    return 1;
 }
 
 enum status dump_verify_text(dump *d, struct err *err) {

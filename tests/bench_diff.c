@@ -1,7 +1,8 @@
 /* bench_diff.c - how fast two big dumps are verified and compared, against one XXH3-128 pass over the same bytes.
  * Not a test: nothing here can fail but for trouble; the ratio is read by people.
  * Idea: the yardstick maps the same files freshly and hashes them in one call each, so both sides pay for page faults;
- * arms alternate, time is processor time, medians are reported. Three pairs: identical; all row hashes and logits differ; fork at the start.
+ * arms alternate, time is processor time, medians are reported. Four pairs: identical; every row hash and logit differs;
+ * fork after three quarters; fork at the start.
  * Source: ours. Exercise: bench_diff [RECORDS] [FOLDER] */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,13 +30,14 @@ static void die(const struct err *err) {
     exit(2);
 }
 
-enum kind { SAME, OTHER_LOGITS, EARLY_FORK };
+enum kind { SAME, OTHER_LOGITS, LATE_FORK, EARLY_FORK };
 
-static struct dump_record record_of(uint64_t i, enum kind kind) {
+/* Records after a fork have nothing in common. */
+static struct dump_record record_of(uint64_t i, uint64_t n, enum kind kind) {
     struct dump_record r;
     memset(&r, 0, sizeof r);
     r.token = (int32_t)(i * 2654435761u % 150000u);
-    if (kind == EARLY_FORK && i == 3) r.token++;
+    if ((kind == EARLY_FORK && i >= 3) || (kind == LATE_FORK && i >= n - n / 4)) r.token++;
     r.id1 = r.token;
     r.id2 = (int32_t)((i + 77) * 40503u % 150000u);
     r.logit1 = 20.0f + (float)(i % 64) * 0.03125f;
@@ -56,7 +58,7 @@ static void write_dump(const char *path, uint64_t n, enum kind kind) {
     if (dump_writer_open(path, &p, 0, 0, &w, &err) != STATUS_OK) die(&err);
     static const uint8_t text[] = " some token text";
     for (uint64_t i = 0; i < n; i++) {
-        struct dump_record r = record_of(i, kind);
+        struct dump_record r = record_of(i, n, kind);
         if (dump_writer_add(w, &r, text, (uint32_t)(1 + i % 7), NULL, NULL, &err) != STATUS_OK) die(&err);
     }
     if (dump_writer_finish(w, &p, NULL, &err) != STATUS_OK) die(&err);
@@ -140,7 +142,7 @@ int main(int argc, char **argv) {
     }
     (void)snprintf(a, sizeof a, "%s/a.fgd", folder);
     (void)snprintf(b, sizeof b, "%s/b.fgd", folder);
-    static const char *const names[] = {"identical", "other logits", "early fork"};
+    static const char *const names[] = {"identical", "other logits", "late fork", "early fork"};
     write_dump(a, n, SAME);
     for (int kind = SAME; kind <= EARLY_FORK; kind++) {
         write_dump(b, n, (enum kind)kind);
