@@ -5,7 +5,7 @@
 
 #include "gates/battery.h"
 #include "tools/commands.h"
-#include "tools/slurp.h"
+#include "tools/dump_inputs.h"
 
 struct replay_args {
     struct cli_engine engine;
@@ -18,7 +18,7 @@ enum { OPT_FOLLOW = 0x200, OPT_DECODE, OPT_BATTERY };
 static const struct argp_option options[] = {
     {"follow", OPT_FOLLOW, "GOLDEN.fgd", 0, "dump whose tokens are forced", 1},
     {"out", 'o', "OUT.fgd", 0, "write the dump", 1},
-    {"file", 'f', "FILE", 0, "prompt (default: fixtures/prompts/NAME as the dump names it)", 1},
+    {"file", 'f', "FILE", 0, "prompt (default: as the dump names it, from fixtures/)", 1},
     {"prompt", 'p', "TEXT", 0, "prompt text", 1},
     {"battery", OPT_BATTERY, "FILE.csv", 0, "replay every dump of the folder --follow into the folder -o", 1},
     {"decode", OPT_DECODE, NULL, 0,
@@ -79,46 +79,13 @@ static const struct argp argp = {
     NULL,
     NULL};
 
-/* The prompt must be the very bytes the dump was made from: its hash is in the dump. */
-static enum status check_prompt(const dump *d, const char *prompt, size_t n, const char *name,
-                                struct err *err) {
-    struct hash128 h = hash_bytes(prompt, n);
-    char text[HASH_TEXT_BYTES];
-    hash_format(&h, text);
-    const char *want = provenance_get(dump_provenance(d), "prompt.xxh3");
-    if (want == NULL || strcmp(want, text) == 0) return STATUS_OK;
-    return err_set(err, STATUS_USAGE, "%s is not the prompt of %s (xxh3 %s, dump says %s)", name,
-                   dump_name(d), text, want);
-}
-
-static enum status load_prompt(const struct replay_args *a, const dump *d, char **prompt, size_t *n,
-                               const char **name, struct err *err) {
-    static char path[4096];
-    const char *recorded = provenance_get(dump_provenance(d), "prompt");
-    *name = recorded != NULL ? recorded : "-p";
-    if (a->text != NULL) {
-        *n = strlen(a->text);
-        *prompt = malloc(*n + 1);
-        if (*prompt == NULL) return err_set(err, STATUS_NOMEM, "out of memory");
-        memcpy(*prompt, a->text, *n + 1);
-        return check_prompt(d, *prompt, *n, "-p", err);
-    }
-    if (a->file == NULL && (recorded == NULL || strchr(recorded, '/') != NULL))
-        return err_set(err, STATUS_USAGE, "%s does not name a prompt of fixtures/prompts: give -f or -p",
-                       dump_name(d));
-    (void)snprintf(path, sizeof path, "%s/fixtures/prompts/%s", cli_source_dir(),
-                   recorded != NULL ? recorded : "");
-    const char *file = a->file != NULL ? a->file : path;
-    RETURN_IF_ERROR(slurp_file(file, prompt, n, err));
-    return check_prompt(d, *prompt, *n, file, err);
-}
-
 static enum status replay(const struct replay_args *a, const dump *follow, const char *prompt, size_t n,
-                          const char *name, dump **out, struct err *err) {
+                          dump **out, struct err *err) {
+    const char *name = provenance_get(dump_provenance(follow), "prompt");
     engine *e = NULL;
     struct generate_request r;
     memset(&r, 0, sizeof r);
-    r.prompt_name = name;
+    r.prompt_name = name != NULL ? name : "-p";
     r.prompt = prompt;
     r.prompt_bytes = n;
     r.n = (int)dump_count(follow);
@@ -176,11 +143,10 @@ static int run(int argc, char **argv) {
     if (a.battery != NULL) return replay_battery(&a, &err) == STATUS_OK ? 0 : cli_fail("replay", &err);
     dump *follow = NULL, *d = NULL;
     char *prompt = NULL;
-    const char *name = NULL;
     size_t n = 0;
     enum status s = dump_open(a.follow, &follow, &err);
-    if (s == STATUS_OK) s = load_prompt(&a, follow, &prompt, &n, &name, &err);
-    if (s == STATUS_OK) s = replay(&a, follow, prompt, n, name, &d, &err);
+    if (s == STATUS_OK) s = dump_inputs_prompt(follow, a.file, a.text, &prompt, &n, &err);
+    if (s == STATUS_OK) s = replay(&a, follow, prompt, n, &d, &err);
     int code = s == STATUS_OK ? report(follow, d, a.out) : cli_fail("replay", &err);
     free(prompt);
     dump_close(d);

@@ -5,11 +5,31 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "gates/battery.h"
 #include "tools/cli.h"
 #include "tools/slurp.h"
 
 #define READ_BYTES ((size_t)1 << 20)
+
+/* NAME as an entry of fixtures/battery.csv; *out stays NULL when there is none. */
+static enum status read_battery_prompt(const char *name, char **out, size_t *n, struct err *err) {
+    char csv[4096], prompts[4096];
+    struct battery b;
+    (void)snprintf(csv, sizeof csv, "%s/fixtures/battery.csv", cli_source_dir());
+    (void)snprintf(prompts, sizeof prompts, "%s/fixtures/prompts", cli_source_dir());
+    if (access(csv, F_OK) != 0) return STATUS_OK;
+    RETURN_IF_ERROR(battery_open(csv, prompts, &b, err));
+    for (int i = 0; i < b.n; i++) {
+        if (strcmp(b.prompts[i].name, name) != 0) continue;
+        *out = b.prompts[i].bytes;
+        *n = b.prompts[i].n;
+        b.prompts[i].bytes = NULL; /* the caller's now */
+    }
+    battery_close(&b);
+    return STATUS_OK;
+}
 
 static enum status read_prompt(const dump *d, const char *file, const char *text, char **out, size_t *n,
                                struct err *err) {
@@ -24,6 +44,8 @@ static enum status read_prompt(const dump *d, const char *file, const char *text
     if (recorded == NULL || strchr(recorded, '/') != NULL || strcmp(recorded, "-p") == 0)
         return err_set(err, STATUS_USAGE, "%s does not name a prompt of fixtures/prompts: give -f or -p",
                        dump_name(d));
+    RETURN_IF_ERROR(read_battery_prompt(recorded, out, n, err));
+    if (*out != NULL) return STATUS_OK;
     (void)snprintf(path, sizeof path, "%s/fixtures/prompts/%s", cli_source_dir(), recorded);
     return slurp_file(path, out, n, err);
 }

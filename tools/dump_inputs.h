@@ -7,7 +7,8 @@
 
 #include "gates/dump.h"
 
-/* The prompt's bytes: of text when it is given, else of file, else of fixtures/prompts/NAME as the dump names it. *out is
+/* The prompt's bytes: of text when it is given, else of file, else of the prompt NAME that the dump names: an
+ * entry of fixtures/battery.csv or a file of fixtures/prompts/. *out is
  * malloc'ed. STATUS_USAGE when they are not the bytes that the dump was made from. */
 enum status dump_inputs_prompt(const dump *d, const char *file, const char *text, char **out, size_t *n,
                                struct err *err);
