@@ -69,7 +69,7 @@ static void child_main(const struct child_request *r, int report) {
     if (redirect(NULL, O_RDONLY, STDIN_FILENO) && redirect(r->stdout_path, write_flags, STDOUT_FILENO) &&
         redirect(r->stderr_path, write_flags, STDERR_FILENO)) {
         for (int i = 0; r->env != NULL && r->env[i] != NULL; i++) set_variable(r->env[i]);
-        (void)execvp(r->args->argv[0], r->args->argv);
+        (void)execv(r->args->argv[0], r->args->argv);
     }
     why = errno;
     (void)!write(report, &why, sizeof why);

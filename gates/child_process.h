@@ -1,5 +1,5 @@
 /* child_process.h - run another program, wait for it, and know exactly how it ended.
- * Not a shell: arguments are passed as they are, nothing is split or expanded.
+ * Not a shell: arguments are passed as they are, nothing is split or expanded, and a program is a path, never looked up.
  * Idea: a build that crashes, hangs or refuses is an answer too; it must never be taken for a result.
  * Source: ours. Exercise: ctest -R unit.bisect */
 #ifndef FORKGATE_CHILD_PROCESS_H

@@ -76,7 +76,7 @@ enum status explain_config_from(const struct provenance *p, struct engine_config
 
 /* ---- another binary -------------------------------------------------------------------------------------------- */
 
-static void add_config(struct child_args *a, const struct engine_config *config) {
+void explain_config_to(const struct engine_config *config, struct child_args *a) {
     static const char *const simd[] = {"auto", "scalar", "avx2"};
     char geometry[96];
     geometry_format(&config->compute.geometry, geometry, sizeof geometry);
@@ -173,7 +173,7 @@ static enum status run_binary(const struct explain_side *s, const struct tape_pl
     child_add(&args, s->binary);
     child_add(&args, "trace");
     child_add_pair(&args, "-m", s->model);
-    add_config(&args, &s->config);
+    explain_config_to(&s->config, &args);
     add_plan(&args, plan, &f);
     struct child_request r = {&args, s->env, f.output, f.errors, 0.0};
     enum status st = write_tokens(plan, f.tokens, err);

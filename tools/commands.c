@@ -9,6 +9,7 @@ const struct command *const commands[] = {
     &cmd_replay,
     &cmd_diff,
     &cmd_explain,
+    &cmd_bisect,
     &cmd_trace,
     &cmd_inspect,
     &cmd_import,

@@ -11,6 +11,7 @@ extern const struct command cmd_golden;
 extern const struct command cmd_report;
 extern const struct command cmd_diff;
 extern const struct command cmd_explain;
+extern const struct command cmd_bisect;
 extern const struct command cmd_trace;
 extern const struct command cmd_import;
 extern const struct command cmd_inspect;

@@ -1,17 +1,15 @@
 /* dump_inputs.c - see dump_inputs.h. */
 #include "tools/dump_inputs.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "gates/battery.h"
+#include "gates/file_hash.h"
 #include "tools/cli.h"
 #include "tools/slurp.h"
-
-#define READ_BYTES ((size_t)1 << 20)
 
 /* NAME as an entry of fixtures/battery.csv; *out stays NULL when there is none. */
 static enum status read_battery_prompt(const char *name, char **out, size_t *n, struct err *err) {
@@ -65,32 +63,13 @@ enum status dump_inputs_prompt(const dump *d, const char *file, const char *text
                    dump_name(d), hex, want);
 }
 
-static enum status hash_file(const char *path, char hex[HASH_TEXT_BYTES], struct err *err) {
-    FILE *f = fopen(path, "rb");
-    if (f == NULL) return err_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
-    hash_stream *h = hash_open();
-    uint8_t *buffer = malloc(READ_BYTES);
-    enum status s = h != NULL && buffer != NULL ? STATUS_OK : err_set(err, STATUS_NOMEM, "out of memory");
-    for (size_t n = READ_BYTES; s == STATUS_OK && n == READ_BYTES;) {
-        n = fread(buffer, 1, READ_BYTES, f);
-        hash_update(h, buffer, n);
-    }
-    if (s == STATUS_OK && ferror(f)) s = err_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
-    if (s == STATUS_OK) {
-        struct hash128 sum = hash_peek(h);
-        hash_format(&sum, hex);
-    }
-    hash_close(h);
-    free(buffer);
-    (void)fclose(f);
-    return s;
-}
-
 enum status dump_inputs_model(const dump *d, const char *path, struct err *err) {
+    struct hash128 h;
     char hex[HASH_TEXT_BYTES];
     const char *want = provenance_get(dump_provenance(d), "model.xxh3");
     if (want == NULL) return STATUS_OK;
-    RETURN_IF_ERROR(hash_file(path, hex, err));
+    RETURN_IF_ERROR(file_hash(path, &h, err));
+    hash_format(&h, hex);
     if (strcmp(want, hex) == 0) return STATUS_OK;
     return err_set(err, STATUS_USAGE, "%s is not the model of %s (xxh3 %s, the dump says %s)", path,
                    dump_name(d), hex, want);

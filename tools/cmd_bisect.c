@@ -1,0 +1,231 @@
+/* cmd_bisect.c - `forkgate bisect`: a list of builds in, the first whose stream left the golden out. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gates/bisect.h"
+#include "gates/explain_side.h"
+#include "tools/commands.h"
+#include "tools/dump_inputs.h"
+
+struct bisect_args {
+    struct cli_engine engine;
+    const char *golden, *file, *text, *state;
+    int n, runs, stream_only, timeout;
+    const char **binaries; /* [n_binaries] */
+    int n_binaries;
+};
+
+enum { OPT_GOLDEN = 0x200, OPT_STATE, OPT_STREAM, OPT_RUNS, OPT_TIMEOUT };
+
+static const struct argp_option options[] = {
+    {"golden", OPT_GOLDEN, "G.fgd", 0, "the stream that a good build makes", 1},
+    {"file", 'f', "FILE", 0, "prompt (default: fixtures/prompts/NAME as the golden names it)", 1},
+    {"prompt", 'p', "TEXT", 0, "prompt text", 1},
+    {"n", 'n', "N", 0, "compare the first N tokens only (default: all the golden asked for)", 1},
+    {"stream", OPT_STREAM, NULL, 0, "tokens count, hashes of the rows of logits do not", 1},
+    {"runs", OPT_RUNS, "N", 0, "a build is good when N runs in a row are (default 1; more for races)", 1},
+    {"timeout", OPT_TIMEOUT, "S", 0,
+     "seconds a run may take before the build counts as untestable (default 600)", 1},
+    {"state", OPT_STATE, "FILE.csv", 0, "remember every answer here, and go on from it", 1},
+    {NULL, 0, NULL, 0, NULL, 0}};
+
+static void check_end(struct argp_state *state, const struct bisect_args *a) {
+    if (a->golden == NULL) argp_error(state, "give --golden G.fgd");
+    if (a->n_binaries < 2) argp_error(state, "give two binaries or more, oldest first");
+    if (a->file != NULL && a->text != NULL) argp_error(state, "give one of -p TEXT and -f FILE");
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    struct bisect_args *a = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->engine;
+        return 0;
+    case OPT_GOLDEN:
+        a->golden = arg;
+        return 0;
+    case OPT_STATE:
+        a->state = arg;
+        return 0;
+    case OPT_STREAM:
+        a->stream_only = 1;
+        return 0;
+    case OPT_RUNS:
+        a->runs = cli_number(state, "--runs", arg, 1, 10000);
+        return 0;
+    case OPT_TIMEOUT:
+        a->timeout = cli_number(state, "--timeout", arg, 1, 1 << 30);
+        return 0;
+    case 'f':
+        a->file = arg;
+        return 0;
+    case 'p':
+        a->text = arg;
+        return 0;
+    case 'n':
+        a->n = cli_number(state, "-n", arg, 1, 1 << 30);
+        return 0;
+    case ARGP_KEY_ARG:
+        if (a->binaries != NULL) a->binaries[a->n_binaries] = arg;
+        a->n_binaries++;
+        return 0;
+    case ARGP_KEY_END:
+        check_end(state, a);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_child children[] = {{&cli_engine_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+static const struct argp argp = {
+    options,
+    parse,
+    "BINARY... --golden G.fgd",
+    "Find the first build, in a list from old to new, whose stream or logits differ from the golden. Options "
+    "and sampler "
+    "are the golden's; engine options given here are put over them. Both ends are tested first; a build that "
+    "crashes, "
+    "hangs or refuses is untestable and stepped round.\v"
+    "Exit: 0 no build differs; 1 the first one that does was found; 2 trouble, the first build differs "
+    "already, or the "
+    "answer hides among untestable builds.\n\n"
+    "Examples:\n"
+    "  forkgate bisect builds/*/forkgate --golden base.fgd --state bisect.csv\n"
+    "  forkgate explain base.fgd --binary-a builds/41/forkgate --binary-b builds/42/forkgate\n\n"
+    "Over commits, `git bisect run` does the search; 125 is its word for untestable:\n"
+    "  git bisect start HEAD v1.0\n"
+    "  git bisect run sh -c 'cmake --build build >/dev/null || exit 125\n"
+    "    build/forkgate generate -f prompt.txt -n 64 -o /tmp/new.fgd || exit 125\n"
+    "    forkgate diff --bits base.fgd /tmp/new.fgd; code=$?; test $code -ne 2 || exit 125; exit $code'\n"
+    "where forkgate and base.fgd are copies from outside the tree that is being checked out.\n",
+    children,
+    NULL,
+    NULL};
+
+/* ---- the run ----------------------------------------------------------------------------------------------------- */
+
+struct bisect_job {
+    struct bisect_args *args;
+    dump *golden;
+    struct bisect_item *items; /* [n_binaries] */
+    struct engine_config config;
+    const char *prompt_file;
+    char prompt_path[4096];
+    char *prompt;
+    size_t prompt_bytes;
+};
+
+static void show(void *ctx, int i, const struct bisect_item *item) {
+    (void)ctx;
+    printf("%4d  %-10s  %s  %s%s\n", i + 1, bisect_outcome_name(item->outcome), item->binary, item->reason,
+           item->reused ? " (known)" : "");
+    (void)fflush(stdout);
+}
+
+/* Checks that prompt and model are the golden's before any build is blamed for it. */
+static enum status prepare(struct bisect_job *job, int argc, char **argv, struct err *err) {
+    struct bisect_args *a = job->args, scratch;
+    const char *reason = NULL;
+    RETURN_IF_ERROR(dump_open(a->golden, &job->golden, err));
+    if (dump_first_invalid(job->golden, &reason) != UINT64_MAX)
+        return err_set(err, STATUS_USAGE, "%s cannot be a golden: %s", a->golden, reason);
+    RETURN_IF_ERROR(dump_inputs_model(job->golden, a->engine.model, err));
+    RETURN_IF_ERROR(dump_inputs_prompt(job->golden, a->file, a->text, &job->prompt, &job->prompt_bytes, err));
+    job->prompt_file = a->file;
+    if (a->file == NULL && a->text == NULL) {
+        (void)snprintf(job->prompt_path, sizeof job->prompt_path, "%s/fixtures/prompts/%s", cli_source_dir(),
+                       provenance_get(dump_provenance(job->golden), "prompt"));
+        job->prompt_file = job->prompt_path;
+    }
+    memset(&scratch, 0, sizeof scratch);
+    cli_engine_default(&scratch.engine);
+    RETURN_IF_ERROR(explain_config_from(dump_provenance(job->golden), &scratch.engine.config, err));
+    cli_parse(&argp, argc, argv, &scratch); /* options given here, over the golden's */
+    job->config = scratch.engine.config;
+    job->items = calloc((size_t)a->n_binaries, sizeof *job->items);
+    if (job->items == NULL) return err_set(err, STATUS_NOMEM, "out of memory");
+    for (int i = 0; i < a->n_binaries; i++) job->items[i].binary = a->binaries[i];
+    return STATUS_OK;
+}
+
+static int conclude(const struct bisect_job *job, const struct bisect_result *r) {
+    const struct bisect_item *items = job->items;
+    int n = job->args->n_binaries;
+    if (r->end == BISECT_FOUND) {
+        printf("first bad   %s (%d of %d), after %s\n", items[r->first_bad].binary, r->first_bad + 1, n,
+               items[r->last_good].binary);
+        printf("why         %s\n", items[r->first_bad].reason);
+        printf("next        forkgate explain %s --binary-a %s --binary-b %s\n", job->args->golden,
+               items[r->last_good].binary, items[r->first_bad].binary);
+        printf("forkgate: FIRST BAD %s\n", items[r->first_bad].binary);
+        return 1;
+    }
+    if (r->end == BISECT_AMONG) {
+        printf("forkgate: FIRST BAD is one of %d to %d (%s .. %s); those between cannot be tested\n",
+               r->last_good + 2, r->first_bad + 1, items[r->last_good + 1].binary,
+               items[r->first_bad].binary);
+        return EXIT_TROUBLE;
+    }
+    if (r->end == BISECT_NONE_BAD) {
+        printf("forkgate: NONE BAD, up to %s\n", items[r->last_good].binary);
+        return 0;
+    }
+    if (r->end == BISECT_ALL_BAD)
+        printf("forkgate: ALL BAD, %s differs already\n", items[r->first_bad].binary);
+    else
+        printf("forkgate: NONE TESTED\n");
+    return EXIT_TROUBLE;
+}
+
+static int run_job(struct bisect_job *job, struct err *err) {
+    const struct bisect_args *a = job->args;
+    struct bisect_result result;
+    struct bisect_request r;
+    memset(&r, 0, sizeof r);
+    r.items = job->items;
+    r.n = a->n_binaries;
+    r.golden = job->golden;
+    r.model = a->engine.model;
+    r.prompt_file = job->prompt_file;
+    r.prompt_text = a->text;
+    r.n_tokens = a->n;
+    r.config = &job->config;
+    r.stream_only = a->stream_only;
+    r.runs = a->runs;
+    r.timeout_s = (double)a->timeout;
+    r.state = a->state;
+    r.tested = show;
+    if (bisect_run(&r, &result, err) != STATUS_OK) return cli_fail("bisect", err);
+    int code = conclude(job, &result);
+    if (fflush(stdout) == 0 && !ferror(stdout)) return code;
+    fprintf(stderr, "forkgate: bisect: cannot write to standard output\n");
+    return EXIT_TROUBLE;
+}
+
+static int run(int argc, char **argv) {
+    struct bisect_args a;
+    struct bisect_job job;
+    struct err err = {""};
+    memset(&a, 0, sizeof a);
+    memset(&job, 0, sizeof job);
+    cli_engine_default(&a.engine);
+    a.runs = 1;
+    a.timeout = 600;
+    a.binaries = calloc((size_t)argc + 1, sizeof *a.binaries);
+    if (a.binaries == NULL) {
+        (void)err_set(&err, STATUS_NOMEM, "out of memory");
+        return cli_fail("bisect", &err);
+    }
+    cli_parse(&argp, argc, argv, &a);
+    job.args = &a;
+    int code = prepare(&job, argc, argv, &err) == STATUS_OK ? run_job(&job, &err) : cli_fail("bisect", &err);
+    dump_close(job.golden);
+    free(job.prompt);
+    free(job.items);
+    free(a.binaries);
+    return code;
+}
+
+const struct command cmd_bisect = {"bisect", "find the first build whose stream left the golden", &argp, run};
