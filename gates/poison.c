@@ -6,8 +6,8 @@
 #include <string.h>
 
 uint32_t poison_word(size_t i, int salt) {
-    uint32_t payload = (uint32_t)(i * 2654435761u) >> 11; /* 21 bits that change with every position */
-    return (salt != 0 ? 0xffe00000u : 0x7fc00000u) | (salt != 0 ? payload : payload ^ 0x1fffffu);
+    uint32_t payload = (uint32_t)(i * 2654435761u) >> 12; /* 20 bits that change with every position */
+    return (salt != 0 ? 0xffa00001u : 0x7f800001u) | payload << 1;
 }
 
 static void pattern(uint8_t *out, size_t bytes, size_t first_word, int salt) {

@@ -1,7 +1,8 @@
 /* poison.h - backend buffers between guard bands, filled with garbage that says where it came from.
  * Not an allocator for the engine: gates only.
- * Idea: every word of poison is a quiet NaN whose payload depends on its position, so an unwritten output is NaN for the
- * census, recognisable for the sentinel, and a kernel that stores one constant cannot hide; guards catch stores outside.
+ * Idea: every word of poison is a signalling NaN whose payload depends on its position: an unwritten output is NaN for
+ * the census and recognisable for the sentinel, a kernel that stores one constant cannot hide, and an in-place sum that
+ * runs over the end changes the guard (a quiet NaN would survive it).
  * Source: ours; ggml's sentinels, libsodium's guard pages. Exercise: ctest -R unit.poison */
 #ifndef FORKGATE_POISON_H
 #define FORKGATE_POISON_H

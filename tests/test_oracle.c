@@ -173,6 +173,14 @@ Test(oracle, tensor_core_step_keeps_25_bits_on_sm90_and_24_on_sm80) {
     cr_assert(step_of(ARCH_SM90, 16, -26, 1.0f) == 1.0f, "bit 26 is cut from every term");
     cr_assert(step_of(ARCH_SM80, 8, -25, 1.0f) == 1.0f, "sm_80 keeps 24");
     cr_assert(step_of(ARCH_SM80, 8, -24, 1.0f) == 1.0f + 0x1p-21f, "and chains blocks of 8");
+    uint16_t up[TC_K],
+        down[TC_K]; /* sixteen times +-(1 + 2^-10)^2 beside 64: 2^-20 of each is cut towards zero */
+    for (int i = 0; i < TC_K; i++) {
+        up[i] = 0x3c01;
+        down[i] = 0xbc01;
+    }
+    cr_assert(plain_tc_step(ARCH_SM90, up, up, 64.0f) == 80.03125f, "truncated, not rounded");
+    cr_assert(plain_tc_step(ARCH_SM90, up, down, -64.0f) == -80.03125f, "towards zero on the negative side");
     cr_assert(step_of(ARCH_SM90, 1, -24, -1.0f) == -1.0f + 0x1p-24f, "below 1 a finer step exists");
 }
 

@@ -14,7 +14,9 @@ struct term {
     int point;           /* fraction bits of the significand: 20 for a product, 23 for C */
 };
 
-#define EXPONENT_FLOOR (-133)
+#define EXPONENT_FLOOR     (-133)
+#define FRACTION_BITS_SM90 25 /* own constants: geometry.h is part of the subject */
+#define FRACTION_BITS_SM80 24
 
 static struct term product_of(uint16_t a, uint16_t b) {
     int ea = (a >> 10) & 31, eb = (b >> 10) & 31;
@@ -64,7 +66,7 @@ static float block_sum(const struct term *terms, int n, int bits) {
 
 float plain_tc_step(enum arch arch, const uint16_t a[TC_K], const uint16_t b[TC_K], float c) {
     int block = arch == ARCH_SM80 ? TC_K / 2 : TC_K;
-    int bits = arch == ARCH_SM80 ? TC_BITS_SM80 : TC_BITS_SM90;
+    int bits = arch == ARCH_SM80 ? FRACTION_BITS_SM80 : FRACTION_BITS_SM90;
     for (int at = 0; at < TC_K; at += block) {
         struct term terms[TC_K + 1];
         for (int i = 0; i < block; i++) terms[i] = product_of(a[at + i], b[at + i]);
