@@ -80,7 +80,6 @@ static int within(double value, double bound) {
 /* A tie on one side explains the fork when the other side is as close as the coarser of the two dtypes can tell. */
 static int exact_tie(const struct side *a, const struct side *b) {
     if (!a->tie && !b->tie) return 0;
-    if (a->tie && b->tie) return 1;
     const struct side *open = a->tie ? b : a;
     double step = a->ulp > 0.0 && b->ulp > 0.0 ? larger(a->ulp, b->ulp) : 0.0;
     return open->known && within(open->gap, step);

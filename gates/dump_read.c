@@ -83,8 +83,6 @@ int dump_records_equal(const dump *a, const dump *b, uint64_t from, uint64_t to,
     uint64_t block = from * stride / DUMP_BLOCK, bytes = shorter * stride;
     uint64_t stop =
         (to * stride + DUMP_BLOCK - 1) / DUMP_BLOCK; /* never further than asked: called once a block */
-    /* A last, short block stands for the same bytes in both files only when both end there. */
-    stop = least(stop, a->at.count == b->at.count ? a->at.record_blocks : bytes / DUMP_BLOCK);
     while (block < stop && same_table(a, 1 + block, b, 1 + block, 1)) block++;
     *end = least(least(block * DUMP_BLOCK, bytes) / stride, to);
     return *end > from;

@@ -74,6 +74,9 @@ Test(diff, case_a01_one_ulp_of_the_stored_dtype) {
     verdict_is(half, DIFF_KNIFE_EDGE);
     struct diff_result negative = fork_pair(11, -33.5f, -33.75f, "bf16", NULL);
     verdict_is(negative, DIFF_KNIFE_EDGE);
+    struct diff_result binade =
+        fork_pair(11, -31.75f, -32.0f, "bf16", NULL); /* neighbours at the magnitude of 32 */
+    verdict_is(binade, DIFF_KNIFE_EDGE);
 }
 
 Test(diff, larger_of_the_two_gaps_decides) {
@@ -90,7 +93,9 @@ Test(diff, a_third_choice_is_never_a_near_tie) {
     make_record(&a, greedy(1, 33.75f, 2, 33.75f), "x", 1, NULL); /* ties, but not with what B chose */
     make_record(&b, greedy(3, 33.75f, 4, 33.75f), "y", 1, NULL);
     struct diff_control huge = {1e9, "test"};
-    verdict_is(compare_and_close(make_end(&a), make_end(&b), &huge), DIFF_FORK);
+    struct diff_result r = compare_and_close(make_end(&a), make_end(&b), &huge);
+    verdict_is(r, DIFF_FORK);
+    cr_assert(strstr(r.reason, "not among the recorded candidates") != NULL);
 }
 
 /* ---- controls ---- */
@@ -118,6 +123,27 @@ Test(diff, knife_edge_needs_gap_and_drift_within_twice_delta) {
     cr_assert(strstr(compare(x, y, NULL).reason, "--control") != NULL);
     dump_close(x);
     dump_close(y);
+}
+
+/* One record a side that differs in token: what of its numbers may be compared? */
+static struct diff_result one_fork(struct dump_record x, struct dump_record y) {
+    struct made a = make_begin(NULL, 0, plain_keys), b = make_begin(NULL, 0, plain_keys);
+    make_record(&a, x, "x", 1, NULL);
+    make_record(&b, y, "y", 1, NULL);
+    return compare_and_close(make_end(&a), make_end(&b), NULL);
+}
+
+Test(diff, drift_compares_equal_ids_wherever_they_stand) {
+    cr_assert(
+        near(one_fork(greedy(1, 20, 2, 19), greedy(3, 21, 1, 18.5f)).drift, 1.5)); /* top-1 against top-2 */
+    cr_assert(
+        near(one_fork(greedy(1, 20, 2, 19), greedy(3, 21, 2, 18.75f)).drift, 0.25)); /* top-2 against top-2 */
+    cr_assert(near(one_fork(greedy(1, 20, 2, 19), greedy(2, 21, 1, 19.5f)).drift, 2.0)); /* both, swapped */
+    struct diff_result none = one_fork(greedy(1, 20, 2, 19), greedy(3, 21, 4, 18));
+    cr_assert_eq(none.drift_at, UINT64_MAX, "no id is on both sides");
+    struct dump_record x = greedy(1, 20, 2, 19), y = greedy(3, -1, 2, -2);
+    y.flags = DUMP_LOGPROBS;
+    cr_assert_eq(one_fork(x, y).drift_at, UINT64_MAX, "a logit and a logprob are not the same quantity");
 }
 
 Test(diff, the_forks_own_row_counts_as_drift) {
@@ -370,6 +396,23 @@ Test(diff, without_ids_identity_is_by_bytes_however_they_are_cut) {
                DIFF_NOT_COMPARABLE); /* sampler unknown */
 }
 
+Test(diff, without_ids_equal_records_do_not_hide_other_bytes) {
+    dump *d[2];
+    for (int side = 0; side < 2; side++) {
+        struct made m = make_begin(NULL, 0, NULL);
+        for (int i = 0; i < 3000; i++) {
+            struct dump_record r = greedy(-1, 0, -1, 0);
+            r.flags = DUMP_NO_ID | DUMP_NO_TOP1 | DUMP_NO_TOP2 | DUMP_NO_LSE | DUMP_NO_HASH;
+            make_record(&m, r, side && i == 500 ? "xz" : "xy", 2, NULL); /* the records are the same bytes */
+        }
+        d[side] = make_end(&m);
+    }
+    struct diff_result r = compare_and_close(d[0], d[1], NULL);
+    verdict_is(r, DIFF_FORK);
+    cr_assert_eq(r.fork, 500);
+    cr_assert_eq(r.text_offset, 1001);
+}
+
 /* ---- field case A18: end tokens and lengths ---- */
 
 static void add_eos(struct made *m, int32_t id, int32_t id2, float logit2) {
@@ -507,6 +550,59 @@ Test(diff, a_change_anywhere_in_ten_blocks_is_found, .timeout = 60) {
             if (kind == 1) cr_assert(near(together.drift, 0.5) && together.drift_at == (uint64_t)places[k]);
             dump_close(a);
             dump_close(b);
+        }
+    }
+    (void)remove(pa);
+    (void)remove(pb);
+    (void)remove(folder);
+}
+
+/* One of many shapes: an end, a missing id, an invalid record, another length, whole rows, top-k's stride. */
+static void write_shape(const char *path, int shape, int side) {
+    enum { N = 4000 };
+    const char *keys[] = {"n_vocab", "1000", shape == 5 ? "ignore_eos" : "note", "1", NULL};
+    struct made m = make_begin(path, shape == 6 || (shape == 7 && side) ? 3 : 0, keys);
+    float row[3] = {0, 1, 2};
+    int n = shape == 4 && side ? N - 1500 : N;
+    for (int i = 0; i < n; i++) {
+        struct dump_record r = long_record(i);
+        if ((shape == 1 || shape == 5) && (i == 1500 || i == 2500)) r.flags = DUMP_END;
+        if (shape == 2 && i >= 2100) r.flags = DUMP_NO_ID;
+        if (shape == 3 && i == 2047) r.id1 = 5000;
+        if (side && i == 3000 && shape != 4) r.logit1 += 0.25f;
+        if (side && i == 3500 && shape != 4) r.token = r.id1 = 901;
+        make_record(&m, r, i % 3 ? "ab" : "c", i % 3 ? 2 : 1, row);
+    }
+    dump_close(make_end(&m));
+}
+
+Test(diff, one_pass_over_two_files_says_what_two_opened_dumps_say, .timeout = 60) {
+    char folder[] = "/tmp/forkgate-test-diff-XXXXXX", pa[64], pb[64];
+    cr_assert(mkdtemp(folder) != NULL);
+    (void)snprintf(pa, sizeof pa, "%s/a.fgd", folder);
+    (void)snprintf(pb, sizeof pb, "%s/b.fgd", folder);
+    for (int shape = 0; shape < 8; shape++) {
+        write_shape(pa, shape, 0);
+        write_shape(pb, shape, 1);
+        for (int swap = 0; swap < 2; swap++) {
+            dump *a = NULL, *b = NULL, *c = NULL, *d = NULL;
+            struct diff_result together;
+            struct err err = {""};
+            const char *x = swap ? pb : pa, *y = swap ? pa : pb;
+            cr_assert_eq(diff_files(x, y, NULL, &a, &b, &together, &err), STATUS_OK, "%s", err.message);
+            cr_assert_eq(dump_open(x, &c, &err), STATUS_OK, "%s", err.message);
+            cr_assert_eq(dump_open(y, &d, &err), STATUS_OK, "%s", err.message);
+            struct diff_result apart = compare(c, d, NULL);
+            cr_assert_eq(memcmp(&together, &apart, sizeof apart), 0, "shape %d: %s, %s", shape,
+                         together.reason, apart.reason);
+            cr_assert_eq(dump_first_end(a), dump_first_end(c));
+            cr_assert_eq(dump_first_without_id(b), dump_first_without_id(d));
+            const char *why = NULL;
+            cr_assert_eq(dump_first_invalid(b, &why), dump_first_invalid(d, &why), "shape %d", shape);
+            dump_close(a);
+            dump_close(b);
+            dump_close(c);
+            dump_close(d);
         }
     }
     (void)remove(pa);

@@ -72,6 +72,26 @@ Test(report, a_fork_inside_a_character_is_shown_from_raw_bytes) {
     dump_close(b);
 }
 
+Test(report, context_begins_with_a_whole_character) {
+    for (int shift = 0; shift < 4; shift++) {
+        dump *d[2];
+        for (int s = 0; s < 2; s++) {
+            struct made m = make_begin(NULL, 0, NULL);
+            for (int i = 0; i < 40; i++) make_record(&m, greedy(i, 2, 50, 1), "\xe5\xa5\xbd", 3, NULL);
+            make_record(&m, greedy(40, 2, 50, 1), "....", (uint32_t)shift, NULL);
+            make_record(&m, greedy(41 + s, 2, 42 - s, 1), "x", 1, NULL);
+            d[s] = make_end(&m);
+        }
+        struct diff_result r;
+        char *text = render(d[0], d[1], NULL, 1, &r);
+        has(text, "context  ..\"\xe5\xa5\xbd");
+        lacks(text, "\\x");
+        free(text);
+        dump_close(d[0]);
+        dump_close(d[1]);
+    }
+}
+
 Test(report, identical_tokens_on_other_rails_say_so) {
     const char *keys[] = {"logits", "f32", NULL};
     struct made ma = make_begin(NULL, 0, keys), mb = make_begin(NULL, 0, keys);

@@ -251,6 +251,35 @@ Test(dump, the_first_bad_block_is_named_with_its_offset_and_records) {
     free(bytes);
 }
 
+static void says(uint8_t *bytes, size_t n, size_t at, const char *part) {
+    struct err err = {""};
+    bytes[at] ^= 4;
+    refused(bytes, n, part, at, &err);
+    cr_assert(strstr(err.message, part) != NULL, "byte %zu: %s lacks %s", at, err.message, part);
+    bytes[at] ^= 4;
+}
+
+Test(dump, damage_is_told_by_the_part_it_is_in) {
+    dump_writer *w = begin(file_path, 0, 0);
+    add_records(w, 3000, 0, 0);
+    dump_close(finish(w));
+    size_t n = 0;
+    uint8_t *bytes = file_bytes(&n);
+    struct err err = {""};
+    says(bytes, n, 3, "not a forkgate dump");
+    says(bytes, n, 70, "block: 0, the header (byte offset 0)");
+    says(bytes, n, n - 96 - 16, "the block table (byte offset");
+    says(bytes, n, n - 96 - 16 * 5 - 1, "token bytes");
+    says(bytes, n, n - 20, "first bad block: footer (byte offset");
+    bytes[n] = 0; /* file_bytes reads into a larger buffer */
+    refused(bytes, n + 1, "extended", n, &err);
+    cr_assert(strstr(err.message, "1 bytes follow the end of the dump at byte offset") != NULL, "%s",
+              err.message);
+    refused(bytes, n - 1, "cut", n, &err);
+    cr_assert(strstr(err.message, "inside the footer (3000 records precede it)") != NULL, "%s", err.message);
+    free(bytes);
+}
+
 /* Field case A17: a golden of 100 records, cut or glued in six ways. */
 Test(dump, case_a17_golden_cut_in_the_middle_of_a_record) {
     dump_writer *w = begin(file_path, 0, 0);

@@ -267,6 +267,15 @@ Test(table, escape_never_ends_in_half_an_escape) {
         cr_assert(strlen(out) < room && table_unescape(out, strlen(out), back, &used) == 1);
         cr_assert_eq(memcmp(back, bytes, used), 0);
     }
+    static const char *const not_utf8[] = {"\xc0\x80",         "\xe0\x80\x80",     "\xed\xa0\x80",
+                                           "\xf0\x80\x80\x80", "\xf4\x90\x80\x80", "\xc2\x9b",
+                                           "\xe2\x80\xae",     "\xf5\x80\x80\x80"};
+    for (size_t i = 0; i < sizeof not_utf8 / sizeof not_utf8[0];
+         i++) { /* overlong, surrogate, too large, controls */
+        size_t n = strlen(not_utf8[i]);
+        cr_assert_eq(table_escape(not_utf8[i], n, 1, 0, out, sizeof out), 4 * n, "case %zu", i);
+    }
+    cr_assert_eq(table_escape("\xf0\x9f\x98\x8a\xc3\xa9", 6, 1, 0, out, sizeof out), 6);
     size_t used = 0;
     uint8_t back[8];
     static const char *const bad[] = {"\\", "\\x", "\\x4", "\\xg0", "\\q"};
