@@ -517,7 +517,8 @@ static dump *long_stream(const char *path, int n, int change_at, int kind) {
         struct dump_record r = long_record(i);
         if (i == change_at && kind == 0) r.token = r.id1 = 901;
         if (i == change_at && kind == 1) {
-            r.logit2 += 0.5f;
+            if (i % 2 == 1) r.logit1 += 0.5f;
+            else r.logit2 += 0.5f;
             r.row.bytes[3] ^= 1;
         }
         if (i == change_at && kind == 2) r.flags |= DUMP_END;
