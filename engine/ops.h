@@ -135,8 +135,9 @@ struct top2 {
  *
  * kv_append: cache row pos[r] of layer l = k[r], v[r]
  *   KV_F16    f16(x), non-finite results counted in *overflow;   KV_F32  x itself
- *   KV_Q8_0   per 32: amax (as in act_prepare; not finite: d = NaN bits 0x7e00, codes 0, *overflow += 1;
- *             amax < 2^-14: d = 0, codes 0); d = f16(amax / 127.0f); q = rint(x * (127.0f / amax))
+ *   KV_Q8_0   per 32: amax (as in act_prepare), d = f16(amax / 127.0f), q = rint(x * (127.0f / amax));
+ *             amax or d not finite (from 65520 * 127 on): d = NaN bits 0x7e00, codes 0, *overflow += 1;
+ *             amax < 2^-14: d = 0, codes 0
  * gate      op.kv_append
  *
  * attention: o[r,h,:] = softmax_j(scale * q[r,h].k[j,g]) . v[j,g] over positions j <= pos[r], g = h / (n_head/n_kv_head)

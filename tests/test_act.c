@@ -250,6 +250,27 @@ Test(act, kv_append_writes_its_rows_and_nothing_else) {
     variants_close(&v);
 }
 
+/* d is an f16: from 65520 * 127 on it would be infinite, and every element of the block with it. */
+Test(act, kv_append_counts_a_finite_block_whose_scale_has_no_f16) {
+    struct variants v;
+    variants_open(&v, ROUTE_F16);
+    struct kv_cache cache = kv_make(KV_Q8_0);
+    const struct kv_cache *kv[1] = {&cache};
+    static const int32_t pos[] = {0};
+    struct step s = {.n_rows = 1, .n_seq = 1, .pos = pos, .kv = kv};
+    float k[KV_ROW] = {0}, val[KV_ROW] = {0};
+    k[0] = -8321040.0f, k[32] = 8321039.0f, k[33] = 1.0f, k[64] = FLT_MAX;
+    kv_append_twin(&v.ctx[0], &s, 0, k, val);
+    const struct block_q8_0 *b = cache.k;
+    cr_assert_eq(v.overflow, 2, "%d counted", (int)v.overflow);
+    cr_assert(b[0].d == 0x7e00 && b[0].qs[0] == 0, "65520 * 127 has no scale");
+    cr_assert(b[1].d == 0x7bff && b[1].qs[0] == 127 && b[1].qs[1] == 0, "one step below has the largest");
+    cr_assert(b[2].d == 0x7e00 && b[2].qs[0] == 0, "nor has the largest f32");
+    free(cache.k);
+    free(cache.v);
+    variants_close(&v);
+}
+
 Test(act, kv_append_counts_what_its_type_cannot_hold) {
     struct variants v;
     variants_open(&v, ROUTE_F16);

@@ -28,13 +28,14 @@ static uint64_t store_q8_block(const float *x, struct block_q8_0 *out) {
     }
     float amax = fm_f32_from_bits(top);
     memset(out, 0, sizeof *out);
-    if (!fm_f32_is_finite(amax)) {
+    uint16_t d = fm_f32_to_f16(amax / 127.0f);
+    if ((d & 0x7c00u) == 0x7c00u) { /* a NaN, an Inf, or a finite amax whose scale has no f16 */
         out->d = 0x7e00;
         return 1;
     }
     if (amax < KV_AMAX_MIN) return 0;
     float inverse = 127.0f / amax;
-    out->d = fm_f32_to_f16(amax / 127.0f);
+    out->d = d;
     for (int i = 0; i < QK_32; i++) out->qs[i] = (int8_t)fm_rintf(x[i] * inverse);
     return 0;
 }

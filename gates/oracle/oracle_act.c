@@ -55,6 +55,10 @@ int oracle_kv_q8_block(const float *x, uint16_t *d, int8_t codes[QK_32]) {
     if (!isfinite(amax)) return 1;
     if (amax < KV_AMAX_MIN) return 0;
     *d = oracle_f16_round((double)(float)(amax / 127.0));
+    if (!isfinite(oracle_f16_value(*d))) {
+        *d = 0x7e00;
+        return 1;
+    }
     double inverse = (double)(float)(127.0 / amax);
     for (int i = 0; i < QK_32; i++) codes[i] = (int8_t)code_of(x[i], inverse);
     return 0;
