@@ -3,7 +3,8 @@
  * Idea (one block): a product is exact and keeps the exponent ea + eb, unnormalised, significand in [0, 4); input
  * subnormals keep the smallest exponent; zeros set no exponent. All terms and C are aligned to the largest exponent
  * (at least TC_EXP_FLOOR), cut towards zero to `bits` fractional bits, added exactly, and the sum is cut towards zero
- * to f32, subnormals produced. An exact zero is +0. A finite sum beyond f32 is Inf.
+ * to f32, subnormals produced. Zero is always +0, also where a negative sum is cut to nothing. A finite sum beyond f32
+ * is Inf.
  * Source: MMA-Sim (arXiv 2511.10909), Khattak & Mikaitis (arXiv 2512.07004). Exercise: ctest -R unit.tcmodel */
 #include "tcmodel_impl.h"
 
@@ -52,7 +53,7 @@ static int top_bit(uint64_t x) {
     return n;
 }
 
-/* sum * 2^lsb, cut towards zero to f32. */
+/* sum * 2^lsb, cut towards zero to f32; what is cut to nothing is +0 (measured on an H200). */
 static float truncate_to_f32(int64_t sum, int lsb) {
     if (sum == 0) return 0.0f;
     uint32_t sign = sum < 0 ? 0x80000000u : 0u;
@@ -61,7 +62,7 @@ static float truncate_to_f32(int64_t sum, int lsb) {
     if (e > 127) return fm_f32_from_bits(sign | 0x7f800000u);
     int cut = e < -126 ? -149 - lsb : top - 23; /* bits below the last one kept */
     uint32_t mant = (uint32_t)(cut > 0 ? mag >> cut : mag << -cut);
-    if (e < -126) return fm_f32_from_bits(sign | mant);
+    if (e < -126) return mant == 0 ? 0.0f : fm_f32_from_bits(sign | mant);
     return fm_f32_from_bits(sign | (uint32_t)(e + 127) << 23 | (mant & 0x7fffffu));
 }
 

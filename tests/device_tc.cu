@@ -3,7 +3,8 @@
  * Idea: the same operands go through mma.sync, the WMMA API, wgmma (sm_90a), tc_step_scalar and tc_gemm; every finite
  * result must agree to the bit, Inf by sign and NaN as a class. The other architecture's model must NOT agree, or this
  * program would be blind.
- * Source: performance notes of MMA-Sim (arXiv 2511.10909). Exercise: device_tc > tc.csv; exit 0 all agree, 1 not, 2 no device */
+ * Source: performance notes of MMA-Sim (arXiv 2511.10909). Exercise: device_tc [--capture N FILE] > tc.csv;
+ * exit 0 all agree, 1 not, 2 no device */
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
@@ -19,6 +20,7 @@
 #include "device_tc_inputs.h"
 
 #define TILE_OUT (TC_TEST_M * TC_TEST_N)
+#define SHOWN    8 /* vectors of a disagreeing set that are printed */
 #define TRY(expr)                                                                                            \
     do {                                                                                                     \
         cudaError_t e_ = (expr);                                                                             \
@@ -180,6 +182,20 @@ static void run_model(void *ctx, int64_t begin, int64_t end, int) {
     }
 }
 
+static const char *type_name(const set &s) {
+    return s.type == TC_F16 ? "f16" : "bf16";
+}
+
+/* a, b and c of output i as hex: K operands each without separators, c as f32 bits. */
+static void print_vector(FILE *out, const set &s, size_t i) {
+    size_t tile = i / TILE_OUT, row = i % TILE_OUT / TC_TEST_N, col = i % TC_TEST_N;
+    const uint16_t *a = &s.a[(tile * TC_TEST_M + row) * s.k], *b = &s.b[(tile * TC_TEST_N + col) * s.k];
+    for (int k = 0; k < s.k; k++) fprintf(out, "%04x", a[k]);
+    fputc(',', out);
+    for (int k = 0; k < s.k; k++) fprintf(out, "%04x", b[k]);
+    fprintf(out, ",%08x", fm_f32_bits(s.c[i]));
+}
+
 struct tally {
     long finite, special, first; /* mismatches among finite results, among Inf/NaN; index of the first */
 };
@@ -196,10 +212,34 @@ static tally compare(const std::vector<float> &model, const std::vector<float> &
     return t;
 }
 
+/* The first few vectors that differ, in full, on stderr: what a new rule of the model starts from. */
+static void show(const set &s, const std::vector<float> &model, const std::vector<float> &device) {
+    int shown = 0;
+    for (size_t i = 0; i < model.size() && shown < SHOWN; i++) {
+        if (memcmp(&model[i], &device[i], 4) == 0 || (fm_f32_is_nan(model[i]) && fm_f32_is_nan(device[i])))
+            continue;
+        fprintf(stderr, "device_tc: %s,%s,%d,%zu,", tc_family_name(s.family), type_name(s), s.k, i);
+        print_vector(stderr, s, i);
+        fprintf(stderr, ",%08x,model %08x\n", fm_f32_bits(device[i]), fm_f32_bits(model[i]));
+        shown++;
+    }
+}
+
+/* Evenly spaced vectors of a set with the device's results: fixtures/tc_captured.csv. */
+static void capture(FILE *out, long vectors, const set &s, const std::vector<float> &device) {
+    if (out == NULL || s.k != TC_K) return;
+    for (long v = 0; v < vectors; v++) {
+        size_t i = s.c.size() / (size_t)vectors * (size_t)v + (size_t)v % TILE_OUT;
+        fprintf(out, "%s,%s,", tc_family_name(s.family), type_name(s));
+        print_vector(out, s, i);
+        fprintf(out, ",%08x\n", fm_f32_bits(device[i]));
+    }
+}
+
 static int report(const set &s, const char *what, const tally &t, int must_differ) {
     int differs = t.finite != 0 || t.special != 0, ok = must_differ ? t.finite != 0 : !differs;
-    printf("%s,%s,%d,%s,%zu,%ld,%ld,%ld,%s\n", tc_family_name(s.family), s.type == TC_F16 ? "f16" : "bf16",
-           s.k, what, s.c.size(), t.finite, t.special, t.first,
+    printf("%s,%s,%d,%s,%zu,%ld,%ld,%ld,%s\n", tc_family_name(s.family), type_name(s), s.k, what, s.c.size(),
+           t.finite, t.special, t.first,
            ok            ? "PASS"
            : must_differ ? "BLIND"
                          : "FAIL");
@@ -227,7 +267,8 @@ static std::vector<float> run_device(const set &s, kernel_fn *kernel) {
     return out;
 }
 
-static int run_set(par *pool, enum tc_family f, enum tc_type type, int k, enum arch arch) {
+static int run_set(par *pool, enum tc_family f, enum tc_type type, int k, enum arch arch, FILE *captured,
+                   long vectors) {
     size_t tiles = TC_TEST_TILES;
     set s = {f,
              type,
@@ -244,7 +285,9 @@ static int run_set(par *pool, enum tc_family f, enum tc_type type, int k, enum a
     par_for(pool, (int64_t)tiles, 1, run_model, &s);
     bool bf = type == TC_BF16;
     std::vector<float> mma = run_device(s, bf ? mma_sync_kernel<true> : mma_sync_kernel<false>);
+    capture(captured, vectors, s, mma);
     int bad = report(s, "mma.sync-scalar_model", compare(s.scalar, mma), 0);
+    show(s, s.scalar, mma);
     bad |= report(s, "mma.sync-simd_model", compare(s.gemm, mma), 0);
     bad |= report(s, "wmma-mma.sync",
                   compare(mma, run_device(s, bf ? wmma_kernel<true> : wmma_kernel<false>)), 0);
@@ -258,7 +301,18 @@ static int run_set(par *pool, enum tc_family f, enum tc_type type, int k, enum a
     return bad | report(s, "mma.sync-other_arch_model", compare(s.scalar, mma), 1);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    FILE *captured = NULL;
+    long vectors = 0;
+    if (argc == 4 && strcmp(argv[1], "--capture") == 0) {
+        vectors = strtol(argv[2], NULL, 10);
+        captured = fopen(argv[3], "w");
+    }
+    if ((argc != 1 && captured == NULL) || vectors < 0 || vectors > TC_TEST_TILES * TILE_OUT) {
+        fprintf(stderr, "usage: device_tc [--capture VECTORS FILE]\n");
+        return 2;
+    }
+    if (captured != NULL) fprintf(captured, "family,type,a,b,c,device\n");
     cudaDeviceProp p;
     if (cudaGetDeviceProperties(&p, 0) != cudaSuccess) {
         fprintf(stderr, "device_tc: no CUDA device\n");
@@ -281,10 +335,11 @@ int main(void) {
     int bad = 0;
     for (int f = 0; f < FAMILY_COUNT; f++)
         for (int type = TC_F16; type <= TC_BF16; type++) {
-            bad |= run_set(pool, (enum tc_family)f, (enum tc_type)type, TC_K, arch);
-            bad |= run_set(pool, (enum tc_family)f, (enum tc_type)type, TC_TEST_CHAIN, arch);
+            bad |= run_set(pool, (enum tc_family)f, (enum tc_type)type, TC_K, arch, captured, vectors);
+            bad |= run_set(pool, (enum tc_family)f, (enum tc_type)type, TC_TEST_CHAIN, arch, NULL, 0);
         }
     par_close(pool);
+    if (captured != NULL && fclose(captured) != 0) return 2;
     printf("summary,,,,,,,,%s\n", bad ? "FAIL" : "PASS");
     return bad;
 }

@@ -8,7 +8,7 @@
 
 const char *tc_family_name(enum tc_family f) {
     static const char *const names[FAMILY_COUNT] = {"normal",     "wide",    "subnormal", "zeros",
-                                                    "cancelling", "special", "any_bits"};
+                                                    "cancelling", "special", "any_bits",  "tiny"};
     return names[f];
 }
 
@@ -33,6 +33,15 @@ static uint16_t subnormal_value(enum tc_type type, uint64_t bits) {
     uint32_t mant = (uint32_t)bits & ((1u << mant_bits) - 1u), sign = (uint32_t)(bits >> 16) & 1u;
     uint32_t exp = (bits >> 32) % 4 == 0 ? (uint32_t)(bits >> 40) % 3u : 0u;
     return (uint16_t)(sign << 15 | exp << mant_bits | mant);
+}
+
+/* bf16: products from 2^-166 to 2^-104; f16: every exponent below 2^-7. */
+static uint16_t tiny_value(enum tc_type type, uint64_t bits) {
+    int mant_bits = type == TC_F16 ? 10 : 7;
+    uint32_t mant = (uint32_t)bits & ((1u << mant_bits) - 1u), sign = (uint32_t)(bits >> 16) & 1u;
+    uint32_t low = type == TC_F16 ? 0u : 44u, span = type == TC_F16 ? 8u : 31u;
+    if (bits >> 60 == 0) return (uint16_t)(sign << 15);
+    return (uint16_t)(sign << 15 | (low + (uint32_t)(bits >> 32) % span) << mant_bits | mant);
 }
 
 static uint16_t special_value(enum tc_type type, uint64_t bits) {
@@ -63,6 +72,8 @@ static uint16_t value_of(enum tc_family f, enum tc_type type, uint64_t seed, uin
         break;
     case FAMILY_ANY_BITS:
         return (uint16_t)bits;
+    case FAMILY_TINY:
+        return tiny_value(type, bits);
     case FAMILY_COUNT:
         break;
     }
@@ -73,6 +84,13 @@ static uint16_t value_of(enum tc_family f, enum tc_type type, uint64_t seed, uin
 static float addend(enum tc_family f, uint64_t bits) {
     if (f == FAMILY_ANY_BITS) return fm_f32_from_bits((uint32_t)bits);
     if (bits >> 60 == 0) return 0.0f;
+    if (f == FAMILY_TINY) { /* zero, or any magnitude from the smallest subnormal to 2^-104 */
+        if (bits >> 62 == 0) return 0.0f;
+        uint32_t u = (uint32_t)bits & 0x7fffffu, sign = (uint32_t)(bits >> 40 & 1u) << 31;
+        uint32_t field = (uint32_t)(bits >> 32 & 0xffu) % 46u;
+        return fm_f32_from_bits(sign | (field > 22u ? field - 22u : 0u) << 23 |
+                                (field > 22u ? u : u >> field));
+    }
     if (f == FAMILY_SPECIAL && bits % 89 == 0)
         return fm_f32_from_bits(0x7f800000u | (uint32_t)(bits >> 32 & 1u) << 31);
     int exp = f == FAMILY_NORMAL ? (int)(bits >> 32 & 7u) - 4 : (int)(bits >> 32 & 0xffu) % 164 - 133;

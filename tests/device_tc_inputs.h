@@ -25,6 +25,7 @@ enum tc_family {
     FAMILY_CANCELLING, /* products in pairs of opposite sign, C against the rest of the sum */
     FAMILY_SPECIAL,    /* normal values with an Inf or NaN here and there */
     FAMILY_ANY_BITS,   /* any bit pattern */
+    FAMILY_TINY, /* bf16: products and C around the floor of the alignment; f16: the smallest products */
     FAMILY_COUNT
 };
 

@@ -8,6 +8,7 @@
 
 #include "engine/fmath.h"
 #include "engine/tcmodel.h"
+#include "gates/table.h"
 
 static const enum arch archs[] = {ARCH_SM90, ARCH_SM80};
 static const enum tc_type types[] = {TC_F16, TC_BF16};
@@ -101,6 +102,21 @@ Test(tcmodel, an_exact_zero_is_plus_zero) {
     }
 }
 
+Test(tcmodel, a_sum_cut_to_nothing_is_plus_zero_on_either_side) {
+    for (int i = 0; i < 2; i++) {
+        EXPECT(0.0f, archs[i], TC_BF16, 0, {-0x1p-75, 0x1p-75});
+        EXPECT(0.0f, archs[i], TC_BF16, -0.0f, {0x1p-75, 0x1p-75});
+    }
+}
+
+Test(tcmodel, steps_of_zeros_change_nothing) { /* why kernels may pad K */
+    static const float all[] = {1.5f, -0x1p-149f, 0x1.fffffep127f, -0x1p-126f, INFINITY};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        EXPECT(all[i], ARCH_SM90, TC_F16, all[i], {0, 0});
+        EXPECT(all[i], ARCH_SM80, TC_F16, all[i], {0, 0});
+    }
+}
+
 Test(tcmodel, subnormal_results_are_produced_and_cut) {
     EXPECT(0x1p-145, ARCH_SM90, TC_BF16, 0, {0x1p-70, 0x1p-75});
     EXPECT(0x1p-149, ARCH_SM90, TC_BF16, 0, {0x1p-70, 0x1.8p-79});
@@ -129,6 +145,34 @@ Test(tcmodel, overflow_infinities_and_nan) {
         EXPECT(nan_out, archs[i], TC_BF16, fm_f32_from_bits(0xffc00123u), {1, 1});
         EXPECT(nan_out, archs[i], TC_BF16, 0, {1, 1}, {fm_nan(), 0});
     }
+}
+
+/* ---- captured from an H200 ------------------------------------------------------------------------------------- */
+static void parse_operands(const char *hex, uint16_t out[TC_K]) {
+    for (int k = 0; k < TC_K; k++) {
+        char word[5] = {hex[4 * k], hex[4 * k + 1], hex[4 * k + 2], hex[4 * k + 3], 0};
+        out[k] = (uint16_t)strtoul(word, NULL, 16);
+    }
+}
+
+Test(tcmodel, sm_90_gives_the_results_captured_on_an_h200) {
+    struct err err;
+    table *t;
+    cr_assert_eq(table_read(FORKGATE_SOURCE_DIR "/fixtures/tc_captured.csv", &t, &err), STATUS_OK);
+    cr_assert(table_rows(t) >= 776, "%zu captured vectors", table_rows(t));
+    for (size_t i = 0; i < table_rows(t); i++) {
+        uint16_t a[TC_K], b[TC_K];
+        enum tc_type type = strcmp(table_cell(t, i, 1, NULL), "f16") == 0 ? TC_F16 : TC_BF16;
+        parse_operands(table_cell(t, i, 2, NULL), a);
+        parse_operands(table_cell(t, i, 3, NULL), b);
+        uint32_t c = (uint32_t)strtoul(table_cell(t, i, 4, NULL), NULL, 16);
+        uint32_t want = (uint32_t)strtoul(table_cell(t, i, 5, NULL), NULL, 16);
+        float got = tc_step_scalar(ARCH_SM90, type, a, b, fm_f32_from_bits(c));
+        if (fm_f32_is_nan(got) && fm_f32_is_nan(fm_f32_from_bits(want))) continue;
+        cr_assert_eq(fm_f32_bits(got), want, "record %zu (%s): %08x, the device gave %08x", i + 1,
+                     table_cell(t, i, 0, NULL), fm_f32_bits(got), want);
+    }
+    table_close(t);
 }
 
 /* ---- the same model in floating point, after MMA-Sim's own rendering ------------------------------------------- */
