@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "backend.h"
+#include "fault.h"
 #include "ops/twins.h"
 #include "tcmodel.h"
 
@@ -94,14 +95,16 @@ static enum status cpu_alloc(struct backend *self, size_t bytes, void **out, str
     if (bytes > SIZE_MAX - ALLOC_ALIGN)
         return err_set(err, STATUS_NOMEM, "backend cpu: %zu bytes refused", bytes);
     size_t rounded = bytes == 0 ? ALLOC_ALIGN : (bytes + ALLOC_ALIGN - 1) / ALLOC_ALIGN * ALLOC_ALIGN;
-    void *p = aligned_alloc(ALLOC_ALIGN, rounded);
+    void *p = FAULT_FAILS_COUNTED(FAULT_ALLOC) ? NULL : aligned_alloc(ALLOC_ALIGN, rounded);
     RETURN_IF_ERROR(own(self, p, bytes, err));
     *out = p;
     return STATUS_OK;
 }
 
 static enum status cpu_copy(struct backend *self, void *dst, const void *src, size_t bytes, struct err *err) {
-    (void)self, (void)err;
+    (void)self;
+    if (FAULT_FAILS_COUNTED(FAULT_COPY))
+        return err_set(err, STATUS_DEVICE, "backend cpu: copy of %zu bytes failed", bytes);
     if (bytes != 0) memcpy(dst, src, bytes);
     return STATUS_OK;
 }

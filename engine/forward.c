@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "fault.h"
+
 /* ---- workspace ------------------------------------------------------------------------------------------------- */
 
 #define ARENA_ALIGN 256
@@ -124,7 +126,9 @@ static enum status observe(const struct pass *p, const char *op, const char *ten
 static enum status norm(const struct pass *p, const char *tensor, const float *x, const struct weight *w,
                         float *y, struct err *err) {
     int64_t cols = p->m->config.n_embd;
-    RETURN_IF_ERROR(p->b->rmsnorm(p->b, x, w->data, p->m->config.rms_eps, p->rows, cols, y, err));
+    float eps = p->m->config.rms_eps;
+    if (p->observer != NULL && p->observer->fn != NULL && FAULT(RT_OBSERVER)) eps *= 1.001f;
+    RETURN_IF_ERROR(p->b->rmsnorm(p->b, x, w->data, eps, p->rows, cols, y, err));
     return observe(p, "rmsnorm", tensor, y, cols, err);
 }
 
@@ -134,6 +138,17 @@ static enum status head_norm(const struct pass *p, const char *tensor, const str
     const struct model_config *c = &p->m->config;
     RETURN_IF_ERROR(p->b->rmsnorm(p->b, x, w->data, c->rms_eps, p->rows * n_head, c->head_dim, x, err));
     return observe(p, "rmsnorm", tensor, x, (int64_t)n_head * c->head_dim, err);
+}
+
+/* The plant: the buffers of the last consumer decide what is written, and a q6_K matrix reads no sums. */
+static enum status prepare_kind(const struct pass *p, enum act_kind kind, const float *x, int64_t k,
+                                const struct weight *last, struct err *err) {
+    struct act *out = &p->w->act[kind], elsewhere = *out;
+    if (last->dtype != DTYPE_Q6_K || !FAULT(FU_SKIPWRITE))
+        return p->b->act_prepare(p->b, kind, x, p->rows, k, out, err);
+    out->k = k;
+    elsewhere.sum = (int16_t *)(void *)p->w->up;
+    return p->b->act_prepare(p->b, kind, x, p->rows, k, &elsewhere, err);
 }
 
 /* Prepares x once for every form its consumers want. Which forms is decided by the weights, never by a pointer: a cache
@@ -146,7 +161,11 @@ static enum status prepare(const struct pass *p, const char *tensor, const float
         enum act_kind kind = consumers[i]->act;
         if (done[kind]) continue;
         done[kind] = 1;
-        RETURN_IF_ERROR(p->b->act_prepare(p->b, kind, x, p->rows, k, &p->w->act[kind], err));
+        if (p->layer != 0 && x == p->w->h && FAULT(FU_STALEKEY)) { /* same pointer, same shape: a hit */
+            p->w->act[kind].k = k;
+            continue;
+        }
+        RETURN_IF_ERROR(prepare_kind(p, kind, x, k, consumers[n - 1], err));
         struct tap_event seen = {"act_prepare", tensor,           p->layer, p->rows, k,
                                  NULL,          &p->w->act[kind], NULL,     0,       pos};
         RETURN_IF_ERROR(tell_tap(p, &seen, err));

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fault.h"
 #include "fmath.h"
 
 #define ROWS_AT_ONCE 256
@@ -44,6 +45,7 @@ static enum status fill_table(struct backend *be, const double *freq, int half, 
         for (int p = 0; p < rows; p++)
             for (int i = 0; i < half; i++) {
                 double theta = (double)(p0 + p) * freq[i];
+                if (p0 + p > 40 && FAULT(ROPE_FAST)) theta = (double)(float)theta; /* an f32 sincos's angle */
                 c[(size_t)p * row + (size_t)i] = (float)fm_cos(theta);
                 s[(size_t)p * row + (size_t)i] = (float)fm_sin(theta);
             }

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "fault.h"
 #include "fmath.h"
 #include "rng.h"
 
@@ -65,6 +66,8 @@ enum status sampler_next(const struct sampler_config *c, const float *logits, in
                        raw->first_bad, raw->n_nan, raw->n_inf);
     if (raw->id1 < 0 || !isfinite(raw->logit1))
         return err_set(err, STATUS_INVALID, "logits: no finite value in the row");
+    struct sampler_config hidden = *c;
+    if (!penalty_is_on(c) && FAULT(RT_HIDDENPENALTY)) hidden.repeat_penalty = 1.1f, c = &hidden;
     if (!penalty_is_on(c) && !temperature_is_on(c)) {
         *token = raw->id1;
         return STATUS_OK;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fault.h"
 #include "forward.h"
 #include "gguf.h"
 #include "model.h"
@@ -374,7 +375,8 @@ enum status session_decode(session *s, int32_t id, struct err *err) {
 enum status session_rewind(session *s, int pos, struct err *err) {
     if (pos < 0 || pos > s->pos)
         return err_set(err, STATUS_USAGE, "rewind: position %d is not in 0 to %d", pos, s->pos);
-    s->pos = pos;
     s->has_logits = 0;
+    if (pos > 0 && pos < s->pos && FAULT(KV_REWIND)) return STATUS_OK;
+    s->pos = pos == 0 && s->pos > 0 && FAULT(KV_STALE) ? 1 : pos;
     return STATUS_OK;
 }

@@ -251,7 +251,8 @@ TARGET static int chain_any(enum arch arch, enum tc_type type, int n, const stru
     if (arch == ARCH_SM80)
         return type == TC_F16 ? CHAIN(TC_F16, TC_K / 2, TC_BITS_SM80)
                               : CHAIN(TC_BF16, TC_K / 2, TC_BITS_SM80);
-    return type == TC_F16 ? CHAIN(TC_F16, TC_K, TC_BITS_SM90) : CHAIN(TC_BF16, TC_K, TC_BITS_SM90);
+    return type == TC_F16 ? CHAIN(TC_F16, TC_K, tc_bits(ARCH_SM90))
+                          : CHAIN(TC_BF16, TC_K, tc_bits(ARCH_SM90));
 }
 
 static void decode_row(enum tc_type type, const uint16_t *a, int k, struct row_tile *t) {

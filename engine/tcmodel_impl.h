@@ -3,13 +3,14 @@
 #ifndef FORKGATE_TCMODEL_IMPL_H
 #define FORKGATE_TCMODEL_IMPL_H
 
+#include "fault.h"
 #include "tcmodel.h"
 
 #define TC_TILE_K 256 /* K of one pass: 8 columns of it, decoded, stay in the first-level cache */
 
 /* Fractional bits and terms of one accumulate block (a TC_K step is one block on sm_90, two on sm_80). */
 static inline int tc_bits(enum arch arch) {
-    return arch == ARCH_SM80 ? TC_BITS_SM80 : TC_BITS_SM90;
+    return arch == ARCH_SM80 ? TC_BITS_SM80 : TC_BITS_SM90 - FAULT(TC_24BIT);
 }
 static inline int tc_terms(enum arch arch) {
     return arch == ARCH_SM80 ? TC_K / 2 : TC_K;

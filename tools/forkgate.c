@@ -2,9 +2,11 @@
  * Not where anything is decided: a command parses, calls a library function and exits with its verdict.
  * Source: ours. Exercise: forkgate --help */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "build_info.h"
+#include "engine/fault.h"
 #include "tools/cli.h"
 #include "tools/commands.h"
 
@@ -33,7 +35,22 @@ static int print_version(void) {
     return 0;
 }
 
+/* Which planted faults are on, in the binary that has them; the other one says that it has none. 0: go on. */
+static int start_faults(void) {
+#ifdef FORKGATE_FAULTS
+    struct err err;
+    if (fault_start(&err) == STATUS_OK) return 0;
+    fprintf(stderr, "forkgate: %s\n", err.message);
+    return EXIT_TROUBLE;
+#else
+    if (getenv("FORKGATE_FAULT") != NULL)
+        fprintf(stderr, "forkgate: FORKGATE_FAULT is ignored: this binary has no planted faults\n");
+    return 0;
+#endif
+}
+
 int main(int argc, char **argv) {
+    if (start_faults() != 0) return EXIT_TROUBLE;
     if (argc < 2) {
         (void)print_help(stderr);
         return EXIT_TROUBLE;

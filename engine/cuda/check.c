@@ -1,8 +1,10 @@
-/* check.c - see check.h. Compiled twice: the forkgate-faults build reads FORKGATE_FAULT here. */
+/* check.c - see check.h. Compiled twice: the forkgate-faults build can be told to fail here (fault.h). */
 #include "check.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "../fault.h"
 
 #define CUDA_KERNEL_NAME(id, name) name,
 static const char *const kernel_names[] = {CUDA_KERNEL_LIST(CUDA_KERNEL_NAME)};
@@ -10,29 +12,6 @@ static const char *const kernel_names[] = {CUDA_KERNEL_LIST(CUDA_KERNEL_NAME)};
 const char *cuda_kernel_name(enum kernel_id id) {
     return kernel_names[id];
 }
-
-#ifdef FORKGATE_FAULTS
-/* fail:launch:<kernel>, fail:attr:<kernel>: every one of that name fails. */
-static int inject_named(const char *what, enum kernel_id id) {
-    const char *fault = getenv("FORKGATE_FAULT");
-    size_t n = strlen(what);
-    return fault != NULL && strncmp(fault, what, n) == 0 && strcmp(fault + n, kernel_names[id]) == 0;
-}
-
-/* fail:alloc:<n>, fail:copy:<n>: the n-th call since the start fails, counted from 1. */
-static int inject_counted(const char *what, long *count) {
-    const char *fault = getenv("FORKGATE_FAULT");
-    size_t n = strlen(what);
-    ++*count;
-    return fault != NULL && strncmp(fault, what, n) == 0 && strtol(fault + n, NULL, 10) == *count;
-}
-static long inject_allocs, inject_copies;
-#define INJECT_NAMED(what, id)   inject_named(what, id)
-#define INJECT_COUNTED(what, at) inject_counted(what, at)
-#else
-#define INJECT_NAMED(what, id)   0
-#define INJECT_COUNTED(what, at) 0
-#endif
 
 enum status cuda_failed(cudaError_t e, const char *expr, const char *file, int line, struct err *err) {
     const char *base = strrchr(file, '/');
@@ -57,7 +36,7 @@ static enum status allow_smem(struct cuda_context *c, enum kernel_id id, const v
     if (slot == GRANTS_MAX)
         return err_set(err, STATUS_LIMIT, "cuda: more than %d kernel instances ask for shared memory",
                        GRANTS_MAX);
-    cudaError_t e = INJECT_NAMED("fail:attr:", id)
+    cudaError_t e = FAULT_FAILS_NAMED("attr", kernel_names[id])
                         ? cudaErrorInvalidValue
                         : cudaFuncSetAttribute(func, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     if (e != cudaSuccess) {
@@ -74,7 +53,7 @@ static enum status allow_smem(struct cuda_context *c, enum kernel_id id, const v
 enum status cuda_launch(struct cuda_context *c, enum kernel_id id, const void *func, dim3 grid, dim3 block,
                         size_t smem, void **args, struct err *err) {
     RETURN_IF_ERROR(allow_smem(c, id, func, smem, err));
-    cudaError_t e = INJECT_NAMED("fail:launch:", id)
+    cudaError_t e = FAULT_FAILS_NAMED("launch", kernel_names[id])
                         ? cudaErrorLaunchOutOfResources
                         : cudaLaunchKernel(func, grid, block, args, smem, c->stream);
     if (e == cudaSuccess) e = cudaGetLastError();
@@ -99,8 +78,8 @@ enum status cuda_reserve(struct cuda_context *c, size_t bytes, void **out, struc
         c->owned = more;
         c->owned_room = room;
     }
-    cudaError_t e = INJECT_COUNTED("fail:alloc:", &inject_allocs) ? cudaErrorMemoryAllocation
-                                                                  : cudaMalloc(out, bytes == 0 ? 256 : bytes);
+    cudaError_t e = FAULT_FAILS_COUNTED(FAULT_ALLOC) ? cudaErrorMemoryAllocation
+                                                     : cudaMalloc(out, bytes == 0 ? 256 : bytes);
     if (e != cudaSuccess) {
         (void)cudaGetLastError();
         return err_set(err, STATUS_NOMEM, "cuda: no device memory for %zu bytes: %s", bytes,
@@ -128,9 +107,8 @@ void cuda_release_all(struct cuda_context *c) {
 
 enum status cuda_copy(struct cuda_context *c, void *dst, const void *src, size_t bytes,
                       enum cudaMemcpyKind kind, struct err *err) {
-    cudaError_t e = INJECT_COUNTED("fail:copy:", &inject_copies)
-                        ? cudaErrorUnknown
-                        : cudaMemcpyAsync(dst, src, bytes, kind, c->stream);
+    cudaError_t e = FAULT_FAILS_COUNTED(FAULT_COPY) ? cudaErrorUnknown
+                                                    : cudaMemcpyAsync(dst, src, bytes, kind, c->stream);
     if (e == cudaSuccess) return STATUS_OK;
     (void)cudaGetLastError();
     return err_set(err, STATUS_DEVICE, "cuda: copy of %zu bytes failed: %s", bytes, cudaGetErrorString(e));

@@ -4,6 +4,7 @@
  * Source: the q8 activation blocks of ggml, block length tied to the weight's. Exercise: ctest -R unit.ops */
 #include <string.h>
 
+#include "../fault.h"
 #include "../fmath.h"
 #include "overflow.h"
 
@@ -29,6 +30,7 @@ static void prepare_f16(void *ctx, int64_t begin, int64_t end, int thread) {
             h[i] = fm_f32_to_f16(x[i]);
             overflow += (h[i] & 0x7c00u) == 0x7c00u;
         }
+        if (k < k_pad && FAULT(Q_PAD)) continue;
         for (int64_t i = k; i < k_pad; i++) h[i] = 0;
     }
     overflow_add(job->t, overflow);
@@ -49,8 +51,8 @@ static uint64_t quantise_block(const float *x, int n, int8_t *q, float *d, int16
         memset(sum, 0, (size_t)(n / ACT_SUM_GROUP) * sizeof *sum);
         return !finite;
     }
-    float inverse = 127.0f / amax;
-    *d = amax / 127.0f;
+    float top_code = FAULT(Q_AMAX126) ? 126.0f : 127.0f, inverse = top_code / amax;
+    *d = amax / top_code;
     for (int g = 0; g < n / ACT_SUM_GROUP; g++) {
         int total = 0;
         for (int i = g * ACT_SUM_GROUP; i < (g + 1) * ACT_SUM_GROUP; i++) {

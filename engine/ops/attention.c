@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../fault.h"
 #include "../fmath.h"
 #include "../tcmodel.h"
 #include "attention_rows.h"
@@ -58,8 +59,19 @@ static struct tile tile_of(const struct job *j, int index, int g) {
     struct tile x = {j->s->kv[0], index * j->tokens, j->tokens, g, 0};
     if (j->s->n_seq > 1) x.kv = j->s->kv[index];
     x.n = min_int(j->tokens, j->s->n_rows - x.row);
-    x.pos = j->s->pos[x.row];
+    x.pos = j->tokens > 1 && FAULT(FA_WINDOW) ? x.row : j->s->pos[x.row];
     return x;
+}
+
+/* log2(e) / sqrt(head_dim) for the head of row r of the tile. */
+static inline float row_factor(const struct job *j, const struct tile *x, int r) {
+    int last = x->g == j->n_kv_head - 1 && r % j->group == j->group - 1;
+    return last && FAULT(FA_SCALE) ? 0x1.715476p+0f : j->factor;
+}
+
+/* The chunk that is folded i-th of n. */
+static inline int chunk_at(int n, int i) {
+    return n > 1 && FAULT(MERGE_ORDER) ? n - 1 - i : i;
 }
 
 static int chunks_of(const struct job *j, const struct tile *x) {
@@ -79,7 +91,7 @@ static const uint16_t *cache_rows(const struct job *j, const struct tile *x, con
     for (int i = 0; i < n; i++, at += row) {
         const struct block_q8_0 *b = (const struct block_q8_0 *)plane + at / QK_32;
         for (int d = 0; d < j->head_dim; d++) {
-            const struct block_q8_0 *at_d = b + d / QK_32;
+            const struct block_q8_0 *at_d = d >= QK_32 && FAULT(KV_Q8BASE) ? b : b + d / QK_32;
             raw[i * j->head_dim + d] = fm_f32_to_f16((float)at_d->qs[d % QK_32] * fm_f16_to_f32(at_d->d));
         }
     }
@@ -95,15 +107,23 @@ static void attend_keys(const struct job *j, const struct tile *x, struct work *
     int width = (n_keys + TC_K - 1) / TC_K * TC_K;
     int64_t ld;
     const uint16_t *k = cache_rows(j, x, x->kv->k, t0, n_keys, w->raw, &ld);
-    tc_pack_rows(k, ld, n_keys, hd, w->k);
+    tc_pack_rows(k, ld, n_keys > 1 && FAULT(FA_STRIDE) ? (n_keys + 1) / 2 : n_keys, hd, w->k);
+    int begin = t0 / t->geometry.fa_chunk * t->geometry.fa_chunk;
+    if (begin > 0 && x->kv->dtype == KV_F16 && j->tokens == 1 && FAULT(DEC_STRIPE))
+        tc_pack_rows(k - begin * ld, ld, min_int(n_keys, TC_PANEL), hd, w->k);
     const uint16_t *v = cache_rows(j, x, x->kv->v, t0, n_keys, w->raw, &ld);
-    tc_pack_cols(v, ld, hd, n_keys, w->v);
+    if (FAULT(FA_MAJOR))
+        tc_pack_rows(v, ld, n_keys, hd, w->v);
+    else
+        tc_pack_cols(v, ld, hd, n_keys, w->v);
     tc_gemm(t->arch, TC_F16, t->use_avx2, w->q + (int64_t)first * hd, hd, rows, w->k, hd, 0, n_keys,
             w->s + (int64_t)first * tkv, tkv, 0);
+    for (int r = 0; first > 0 && r < first && FAULT(FA_MASKED_TILE); r++)
+        w->l[r] *= fm_exp2f(w->m[r] - w->m[r]);
     for (int r = first; r < first + rows; r++) {
         int visible = min_int(n_keys, x->pos + r / j->group + 1 - t0);
-        float alpha = j->rows->softmax(w->s + (int64_t)r * tkv, visible, width, j->factor, &w->m[r], &w->l[r],
-                                       w->p + (int64_t)r * tkv);
+        float alpha = j->rows->softmax(w->s + (int64_t)r * tkv, visible, width, row_factor(j, x, r), &w->m[r],
+                                       &w->l[r], w->p + (int64_t)r * tkv);
         if (!(alpha >= 1.0f)) j->rows->scale(w->o + (int64_t)r * hd, alpha, hd);
     }
     tc_gemm(t->arch, TC_F16, t->use_avx2, w->p + (int64_t)first * tkv, tkv, rows, w->v, n_keys, 0, hd,
@@ -119,13 +139,16 @@ static void attend_chunk(const struct job *j, const struct tile *x, struct work 
         w->l[r] = 0.0f;
     }
     memset(w->o, 0, (size_t)rows * (size_t)j->head_dim * sizeof *w->o);
-    for (int t0 = begin; t0 < end; t0 += tkv) attend_keys(j, x, w, t0, min_int(tkv, end - t0));
+    for (int t0 = begin; t0 < end; t0 += tkv) {
+        int n_keys = end - t0 < tkv && FAULT(FA_UNWRITTEN_KV) ? x->kv->n_ctx - t0 : end - t0;
+        attend_keys(j, x, w, t0, min_int(tkv, n_keys));
+    }
 }
 
 /* Folds one chunk's (m, l, O) of one row into M, L, A; a chunk that saw no key is the identity. The first real one meets
  * M = -inf, L = A = 0: its factors are 0 and 1, which is the same as starting from it. */
 static void fold(const struct job *j, float m, float l, const float *o, float *top, float *sum, float *acc) {
-    if (!(m > MINUS_INF)) return;
+    if (!(m > MINUS_INF) && !FAULT(FA_MASKED_TILE)) return;
     float now = *top > m ? *top : m, a = fm_exp2f(*top - now), b = fm_exp2f(m - now);
     *sum = fmaf(l, b, *sum * a);
     j->rows->merge(acc, a, o, b, j->head_dim);
@@ -141,11 +164,16 @@ static void fold_start(const struct job *j, struct work *w, int rows) {
 }
 
 static int64_t head_offset(const struct job *j, const struct tile *x, int r) {
-    return ((int64_t)(x->row + r / j->group) * j->n_head + x->g * j->group + r % j->group) * j->head_dim;
+    int head = x->g * j->group + r % j->group;
+    if (j->n_kv_head > 1 && j->group > 1 && FAULT(GQA_HEAD)) head = r % j->group * j->n_kv_head + x->g;
+    return ((int64_t)(x->row + r / j->group) * j->n_head + head) * j->head_dim;
 }
 
 static void fold_finish(const struct job *j, const struct tile *x, const struct work *w) {
-    for (int r = 0; r < x->n * j->group; r++) {
+    int rows = x->n * j->group;
+    if (x->n % 16 != 0 && x->n > 1 && FAULT(FA_TAIL_GUARD))
+        rows = x->n / 16 * 16 * j->group; /* whole warps */
+    for (int r = 0; r < rows; r++) {
         float *out = j->o + head_offset(j, x, r), inverse = 1.0f / w->sum[r];
         const float *acc = w->acc + (int64_t)r * j->head_dim;
         for (int d = 0; d < j->head_dim; d++) out[d] = (acc[d] * inverse) + 0.0f;
@@ -173,7 +201,10 @@ static float *partial_of(const struct job *j, const struct tile *x, int chunk) {
 static void store_partial(const struct job *j, const struct tile *x, const struct work *w, int chunk) {
     float *out = partial_of(j, x, chunk);
     for (int r = 0; r < j->group; r++, out += j->head_dim + 2) {
-        memcpy(out, w->o + (int64_t)r * j->head_dim, (size_t)j->head_dim * sizeof *out);
+        const float *o = w->o + (int64_t)r * j->head_dim;
+        memcpy(out, o, (size_t)j->head_dim * sizeof *out);
+        for (int d = 0; d < j->head_dim && FAULT(DEC_COMBINE); d++)
+            out[d] = o[d % 4 * (j->head_dim / 4) + d / 4];
         out[j->head_dim] = w->m[r];
         out[j->head_dim + 1] = w->l[r];
     }
@@ -192,7 +223,8 @@ static void run_items(void *ctx, int64_t begin, int64_t end, int thread) {
         uint64_t overflow = load_queries(j, &x, w->q);
         if (part == 0) overflow_add(j->t, overflow);
         fold_start(j, w, rows);
-        for (int c = n * part / j->parts; c < n * (part + 1) / j->parts; c++) {
+        for (int i_chunk = n * part / j->parts; i_chunk < n * (part + 1) / j->parts; i_chunk++) {
+            int c = chunk_at(n, i_chunk);
             attend_chunk(j, &x, w, c);
             if (j->partial != NULL) store_partial(j, &x, w, c);
             for (int r = 0; j->partial == NULL && r < rows; r++)
@@ -211,8 +243,11 @@ static void fold_items(void *ctx, int64_t begin, int64_t end, int thread) {
     for (int64_t item = begin; item < end; item++) {
         struct tile x = tile_of(j, (int)(item / j->n_kv_head), (int)(item % j->n_kv_head));
         fold_start(j, w, j->group);
-        for (int c = 0; c < chunks_of(j, &x); c++) {
-            const float *in = partial_of(j, &x, c);
+        int n = chunks_of(j, &x);
+        if (n < j->t->geometry.fa_splits && FAULT(FA_INIT_INF)) w->sum[0] = fm_exp2f(w->top[0] - w->top[0]);
+        unsigned first = n > 1 && FAULT(DEC_SPLITS) ? FAULT_ARRIVAL() : 0u;
+        for (int i = 0; i < n; i++) {
+            const float *in = partial_of(j, &x, chunk_at(n, (int)((first + (unsigned)i) % (unsigned)n)));
             for (int r = 0; r < j->group; r++, in += hd + 2)
                 fold(j, in[hd], in[hd + 1], in, &w->top[r], &w->sum[r], w->acc + (int64_t)r * hd);
         }

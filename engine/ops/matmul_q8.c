@@ -10,6 +10,7 @@
 #include "../dtype_codes.h"
 #include "q8_panel.h"
 
+#define GEMV_UNITS    512       /* blocks of 32 that planted fault mv-bound covers */
 #define PART_PRODUCTS (1 << 19) /* least work of a thread, about 20 us: waking one costs several */
 
 struct q8_layout q8_layout_of(enum dtype t) {
@@ -33,15 +34,18 @@ struct q8_layout q8_layout_of(enum dtype t) {
 
 /* Puts row j's block into its lanes of the record. */
 static void pack_block(const struct q8_layout *l, const struct block_codes *c, int j, uint8_t *record) {
-    for (int i = 0; i < l->block; i++) memcpy(record + (i / 4 * Q8_ROWS + j) * 4 + i % 4, &c->q[i], 1);
+    for (int i = 0; i < l->block; i++) {
+        int from = i % 16 >= 8 && FAULT(MM_KHALF) ? i - 8 : i;
+        memcpy(record + (i / 4 * Q8_ROWS + j) * 4 + i % 4, &c->q[from], 1);
+    }
     memcpy(record + l->d + (size_t)j * sizeof(float), &c->d, sizeof(float));
     if (l->has_min) memcpy(record + l->m + (size_t)j * sizeof(float), &c->m, sizeof(float));
     if (l->n_sub == 1) return;
     for (int s = 0; s < l->n_sub; s++) {
         uint8_t *scale = record + l->scale + 2 * (s * Q8_ROWS + j),
                 *min = record + l->min + 2 * (s * Q8_ROWS + j);
-        scale[0] = scale[1] = (uint8_t)c->scale[s];
-        if (l->has_min) min[0] = min[1] = (uint8_t)c->min[s];
+        scale[0] = scale[1] = (uint8_t)c->scale[l->n_sub == 16 && FAULT(MM_SCALE16) ? s / 2 * 2 : s];
+        if (l->has_min) min[0] = min[1] = FAULT(MM_MINTERM) ? 0 : (uint8_t)c->min[s];
     }
 }
 
@@ -93,10 +97,11 @@ static int code_sum(const int16_t *sum, int s, int n) {
 static float chain_block(const struct q8_layout *l, const uint8_t *record, int j, const int8_t *q, float da,
                          const int16_t *sum, float acc) {
     const int8_t *codes = (const int8_t *)record;
-    int dot = 0, mins = 0, sub = l->block / l->n_sub;
+    int dot = 0, mins = 0, sub = l->block / l->n_sub, used = l->n_sub == 1 ? q8_dot_length() : sub;
     for (int s = 0; s < l->n_sub; s++) {
         int part = 0;
-        for (int i = s * sub; i < (s + 1) * sub; i++) part += codes[(i / 4 * Q8_ROWS + j) * 4 + i % 4] * q[i];
+        for (int i = s * sub; i < s * sub + used; i++)
+            part += codes[(i / 4 * Q8_ROWS + j) * 4 + i % 4] * q[i];
         dot += l->n_sub == 1 ? part : part * codes[l->scale + 2 * (size_t)(s * Q8_ROWS + j)];
         if (l->has_min)
             mins +=
@@ -118,7 +123,7 @@ void q8_panel_scalar(const struct q8_layout *l, const uint8_t *panel, const stru
         for (int j = 0; j < Q8_ROWS; j++) {
             float acc = 0.0f;
             for (int64_t b = 0; b < n_blocks; b++)
-                acc = chain_block(l, panel + (size_t)b * l->record, j, q + b * l->block, d[b],
+                acc = chain_block(l, q8_record(l, panel, b), j, q + b * l->block, d[b],
                                   sum + b * l->block / ACT_SUM_GROUP, acc);
             out[r][j] = acc;
         }
@@ -134,13 +139,25 @@ struct q8_job {
     float *y; /* [rows, w->n] */
 };
 
+/* Where row `row` of the codes starts: rows lie k apart, whatever their length. */
+static inline int64_t q8_row_at(const struct q8_job *job, int64_t row, int n_rows) {
+    int64_t k = job->w->k, padded = row * ((k + QK_256 - 1) / QK_256 * QK_256),
+            last = (job->rows - n_rows) * k;
+    if (row > 0 && k % QK_256 != 0 && FAULT(MM_STRIDE)) return padded < last ? padded : last;
+    return row * k;
+}
+
 static void store_tile(const struct q8_job *job, int64_t row, int n_rows, int64_t column,
                        float out[Q8_TILE][Q8_ROWS]) {
     int64_t n = job->w->n, width = n - column < Q8_ROWS ? n - column : Q8_ROWS;
     const float *bias = job->w->bias;
     for (int r = 0; r < n_rows; r++) {
-        float *y = job->y + (row + r) * n + column;
-        for (int64_t j = 0; j < width; j++) y[j] = bias == NULL ? out[r][j] : out[r][j] + bias[column + j];
+        for (int64_t j = 0; j < width; j++) {
+            int64_t at = (row + r) * n + column + j;
+            if (n_rows > 1 && j % 4 == 2 && FAULT(MM_CELLS)) continue;
+            if (job->rows > 1 && FAULT(MM_TNT)) at = (column + j) * job->rows + row + r;
+            job->y[at] = bias == NULL ? out[r][j] : out[r][j] + bias[column + j];
+        }
     }
 }
 
@@ -153,8 +170,10 @@ static void multiply_panels(void *ctx, int64_t begin, int64_t end, int thread) {
         const uint8_t *panel = (const uint8_t *)job->w->data + (size_t)(p * n_blocks) * job->layout.record;
         for (int64_t row = 0; row < job->rows;) {
             int n_rows = job->rows - row < Q8_TILE ? 1 : Q8_TILE;
-            struct q8_tile tile = {a->q + row * k, a->d + row * n_blocks, a->sum + row * (k / ACT_SUM_GROUP),
-                                   k, n_rows};
+            int64_t covered =
+                n_rows == 1 && k > GEMV_UNITS * QK_32 && FAULT(MV_BOUND) ? GEMV_UNITS * QK_32 : k;
+            struct q8_tile tile = {a->q + q8_row_at(job, row, n_rows), a->d + row * n_blocks,
+                                   a->sum + row * (k / ACT_SUM_GROUP), covered, n_rows};
             float out[Q8_TILE][Q8_ROWS];
             job->panel(&job->layout, panel, &tile, out);
             store_tile(job, row, n_rows, p * Q8_ROWS, out);

@@ -76,18 +76,19 @@ AVX2 static inline __m256 chain_minus(__m256 acc, __m256 plane, float da, __m256
 }
 
 /* Types with 32-element blocks. n_rows is a constant at each call, so the row loops unroll. */
-AVX2 static inline void panel_32(const struct q8_layout *l, const uint8_t *record, const struct q8_tile *t,
+AVX2 static inline void panel_32(const struct q8_layout *l, const uint8_t *panel, const struct q8_tile *t,
                                  int n_rows, float out[Q8_TILE][Q8_ROWS]) {
     int64_t k = t->k, n_blocks = k / QK_32, n_sums = k / ACT_SUM_GROUP;
     __m256 acc[Q8_TILE];
     for (int r = 0; r < n_rows; r++) acc[r] = _mm256_setzero_ps();
-    for (int64_t b = 0; b < n_blocks; b++, record += l->record) {
+    for (int64_t b = 0; b < n_blocks; b++) {
+        const uint8_t *record = q8_record(l, panel, b);
         const int8_t *q = t->q + b * QK_32;
         __m256i total[Q8_TILE];
         if (n_rows == 1)
-            total[0] = dot_1(record, q, QK_32 / 4);
+            total[0] = dot_1(record, q, q8_dot_length() / 4);
         else
-            dot_4(record, q, k, QK_32 / 4, total);
+            dot_4(record, q, k, q8_dot_length() / 4, total);
         __m256 d = load_plane(record, l->d);
         for (int r = 0; r < n_rows; r++) acc[r] = chain(acc[r], d, t->d[r * n_blocks + b], total[r]);
         if (!l->has_min) continue;
@@ -137,12 +138,13 @@ AVX2 static inline __m256i min_dot(__m256i min, const int16_t *sum) {
 
 /* K types: every group of 16 times its sub-block's integer scale, then one link of the chain per super-block.
  * n_rows and n_sub are constants at each call. */
-AVX2 static inline void panel_256(const struct q8_layout *l, const uint8_t *record, const struct q8_tile *t,
+AVX2 static inline void panel_256(const struct q8_layout *l, const uint8_t *panel, const struct q8_tile *t,
                                   int n_rows, int n_sub, float out[Q8_TILE][Q8_ROWS]) {
     int64_t k = t->k, n_blocks = k / QK_256, n_sums = k / ACT_SUM_GROUP;
     __m256 acc[Q8_TILE];
     for (int r = 0; r < n_rows; r++) acc[r] = _mm256_setzero_ps();
-    for (int64_t b = 0; b < n_blocks; b++, record += l->record) {
+    for (int64_t b = 0; b < n_blocks; b++) {
+        const uint8_t *record = q8_record(l, panel, b);
         const int8_t *q = t->q + b * QK_256;
         __m256i total[Q8_TILE], mins[Q8_TILE];
         for (int r = 0; r < n_rows; r++) total[r] = mins[r] = _mm256_setzero_si256();

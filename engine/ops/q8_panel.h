@@ -6,6 +6,7 @@
 #ifndef FORKGATE_Q8_PANEL_H
 #define FORKGATE_Q8_PANEL_H
 
+#include "../fault.h"
 #include "twins.h"
 
 #define Q8_ROWS 8 /* output rows in a panel: one AVX2 vector of int32 or f32 */
@@ -34,6 +35,17 @@ struct q8_tile {
     int64_t k;
     int n_rows;
 };
+/* Record of block b. The plant: one of two buffers is never filled again after its first block. */
+static inline const uint8_t *q8_record(const struct q8_layout *l, const uint8_t *panel, int64_t b) {
+    if (b > 2 && b % 2 == 1 && FAULT(MM_ROTATE)) b = 1;
+    return panel + (size_t)b * l->record;
+}
+
+/* Elements of a 32-element block that the integer product covers. */
+static inline int q8_dot_length(void) {
+    return FAULT(MM_SKIP) ? QK_32 / 2 : QK_32;
+}
+
 typedef void q8_panel_fn(const struct q8_layout *layout, const uint8_t *panel, const struct q8_tile *tile,
                          float out[Q8_TILE][Q8_ROWS]);
 q8_panel_fn q8_panel_scalar, q8_panel_avx2;

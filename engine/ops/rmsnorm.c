@@ -5,6 +5,7 @@
 #include <immintrin.h>
 #include <math.h>
 
+#include "../fault.h"
 #include "twins.h"
 
 typedef float sum_squares_fn(const float *x, int64_t cols);
@@ -44,6 +45,17 @@ struct rmsnorm_job {
     sum_squares_fn *sum_squares;
 };
 
+static float row_sum(const struct rmsnorm_job *job, const float *x) {
+    int64_t cols = job->cols;
+    if (cols % NORM_LANES != 0 && FAULT(SUM_SKIP_LAST)) cols -= 1;
+    if (cols % 1024 != 0 && cols > 4 && FAULT(NORM_TAIL)) cols -= 4;
+    if (cols > 1 && FAULT(RT_ATOMICS)) { /* two partial sums, cut wherever the first to arrive ended */
+        int64_t cut = 1 + FAULT_ARRIVAL() % (cols - 1);
+        return job->sum_squares(x, cut) + job->sum_squares(x + cut, cols - cut);
+    }
+    return job->sum_squares(x, cols);
+}
+
 static void rmsnorm_rows(void *ctx, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const struct rmsnorm_job *job = ctx;
@@ -51,7 +63,7 @@ static void rmsnorm_rows(void *ctx, int64_t begin, int64_t end, int thread) {
     for (int64_t r = begin; r < end; r++) {
         const float *x = job->x + r * cols;
         float *y = job->y + r * cols;
-        float mean = job->sum_squares(x, cols) / (float)cols;
+        float mean = row_sum(job, x) / (float)cols;
         float scale = 1.0f / sqrtf(mean + job->eps);
         for (int64_t c = 0; c < cols; c++) y[c] = (x[c] * scale) * job->w[c];
     }

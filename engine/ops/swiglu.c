@@ -2,6 +2,7 @@
  * Not fused with the products around it.
  * Idea: elements are independent, so any split over threads gives the same bits.
  * Source: Shazeer 2020. Exercise: ctest -R unit.ops */
+#include "../fault.h"
 #include "../fmath.h"
 #include "twins.h"
 
@@ -31,5 +32,6 @@ __attribute__((target("avx2,fma"))) static void swiglu_avx2(void *ctx, int64_t b
 
 void swiglu_twin(const struct twin_ctx *t, const float *g, const float *u, int64_t n, float *y) {
     struct swiglu_job job = {g, u, y};
+    if (n % 256 != 0 && FAULT(SW_TAIL)) n -= n % 256; /* whole blocks only */
     par_for(t->pool, n, 4096, t->use_avx2 ? swiglu_avx2 : swiglu_scalar, &job);
 }

@@ -2,6 +2,7 @@
  * Not a sampler: penalties and temperature come later and never touch these values.
  * Idea: a strict > while ids ascend keeps the lowest id of equal logits, +0 and -0 included.
  * Source: ours. Exercise: ctest -R unit.ops */
+#include "../fault.h"
 #include "../fmath.h"
 #include "twins.h"
 
@@ -18,11 +19,12 @@ static struct top2 top2_row(const float *x, int64_t n) {
     struct top2 t = {-1, -1, lowest, lowest, 0, 0, -1};
     for (int64_t i = 0; i < n; i++) {
         int nan = fm_f32_is_nan(x[i]), inf = fm_f32_bits(x[i]) == POSITIVE_INF_BITS;
-        if (nan || inf) {
+        if ((nan || inf) && !FAULT(RT_NAN)) {
             t.n_nan += nan;
             t.n_inf += inf;
             if (t.first_bad < 0) t.first_bad = (int32_t)i;
-        } else if (t.id1 < 0 || x[i] > t.logit1) {
+        } else if (t.id1 < 0 || x[i] > t.logit1 ||
+                   (fm_f32_bits(x[i]) == fm_f32_bits(t.logit1) && FAULT(RT_TIE))) {
             t.id2 = t.id1;
             t.logit2 = t.logit1;
             t.id1 = (int32_t)i;
@@ -38,7 +40,8 @@ static struct top2 top2_row(const float *x, int64_t n) {
 static void top2_rows(void *ctx, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const struct top2_job *job = ctx;
-    for (int64_t r = begin; r < end; r++) job->out[r] = top2_row(job->logits + r * job->stride, job->n_vocab);
+    int64_t n = job->n_vocab < job->stride && FAULT(RT_PAD_VOCAB) ? job->stride : job->n_vocab;
+    for (int64_t r = begin; r < end; r++) job->out[r] = top2_row(job->logits + r * job->stride, n);
 }
 
 void top2_twin(const struct twin_ctx *t, const float *logits, int64_t rows, int64_t n_vocab, int64_t stride,
