@@ -109,7 +109,7 @@ Test(dump, what_is_written_is_what_is_read) {
         char text[16];
         uint32_t length = 0;
         const uint8_t *bytes = dump_text(d, i, &length);
-        cr_assert_eq(length, snprintf(text, sizeof text, "t%d ", (int)i));
+        cr_assert_eq((int)length, snprintf(text, sizeof text, "t%d ", (int)i));
         cr_assert_eq(memcmp(bytes, text, length), 0);
     }
     dump_close(d);

@@ -120,8 +120,8 @@ Test(table, case_a17_f_a_missing_last_newline_is_valid) {
                                        "a,b\n1,2\n3,4\n",
                                        "a,b\r\n1,2\r\n3,4\r\n",
                                        "a,b\r1,2\r3,4\r",
-                                       "\xef\xbb\xbf"
-                                       "a,b\n1,2\n3,4\n\n",
+                                       ("\xef\xbb\xbf"
+                                        "a,b\n1,2\n3,4\n\n"),
                                        "# k=v\n#\na,b\n1,2\n3,4\n"};
     for (size_t i = 0; i < sizeof same / sizeof same[0]; i++) {
         struct err err = {""};
