@@ -131,14 +131,28 @@ static enum status find_op(const struct tape_ops *a, const struct tape_ops *b, s
                    out->first_step);
 }
 
+static double row_badness(const struct tape rows[2], size_t i) {
+    const struct tape_row *x = &rows[0].rows[i], *y = &rows[1].rows[i];
+    struct explain_delta d;
+    memset(&d, 0, sizeof d);
+    if (x->cols == 0 || x->cols != y->cols) return 0.0;
+    explain_measure_values(rows[0].row_values + x->at, rows[1].row_values + y->at, (size_t)x->cols, &d);
+    return explain_badness(&d);
+}
+
+/* The lowest row that differs, and the one that differs most. */
 static void find_row(const struct tape rows[2], struct explain_result *out) {
     size_t n = rows[0].n_rows < rows[1].n_rows ? rows[0].n_rows : rows[1].n_rows;
+    double worst = -1.0;
     out->rows = (int)n;
     out->rows_differing = 0;
     for (size_t i = 0; i < n; i++) {
-        if (rows[0].rows[i].pos == rows[1].rows[i].pos && rows[0].rows[i].sum == rows[1].rows[i].sum)
-            continue;
-        if (out->rows_differing++ == 0) out->first_pos = rows[0].rows[i].pos;
+        const struct tape_row *x = &rows[0].rows[i], *y = &rows[1].rows[i];
+        if (x->pos == y->pos && x->sum == y->sum) continue;
+        if (out->rows_differing++ == 0) out->first_pos = x->pos;
+        double badness = row_badness(rows, i);
+        if (badness > worst) out->worst_pos = x->pos;
+        if (badness > worst) worst = badness;
     }
 }
 
@@ -148,7 +162,7 @@ static enum status locate(const struct explain_request *r, struct explain_eviden
     char key[TAPE_KEY];
     memset(again, 0, sizeof again);
     int step = out->first_step;
-    out->first_pos = out->screen[0].steps[step].pos;
+    out->first_pos = out->worst_pos = out->screen[0].steps[step].pos;
     out->rows = out->rows_differing = 1;
     if (step == 0) RETURN_IF_ERROR(find_op(&out->screen[0].ops, &out->screen[1].ops, out, err));
     struct tape_plan plan = plan_of(step + 1, step);
@@ -180,14 +194,14 @@ static void want(struct tape_plan *p, const struct explain_request *r, int pos) 
     if (step_of(r, pos) + 1 > p->n_steps) p->n_steps = step_of(r, pos) + 1;
 }
 
-/* The first difference; the row that used its buffers before; the first logits that differ; the fork, or the end. */
+/* The first op where it differs most; the row that used its buffers before; the first logits that differ; the fork, or the end. */
 static struct tape_plan capture_plan(const struct explain_request *r, struct explain_evidence *e,
                                      const struct explain_result *out) {
     struct tape_plan p = plan_of(1, -1);
     const struct tape_step *steps = out->screen[0].steps;
     int chunk = r->b->config.chunk;
-    e->before = out->first_step == 0 ? out->first_pos - chunk : out->first_pos - 1;
-    want(&p, r, out->first_pos);
+    e->before = out->first_step == 0 ? out->worst_pos - chunk : out->worst_pos - 1;
+    want(&p, r, out->worst_pos);
     want(&p, r, e->before);
     if (out->first_logits >= 0) want(&p, r, steps[out->first_logits].pos);
     want(&p, r, steps[out->fork >= 0 ? out->fork : out->n_steps - 1].pos);
@@ -222,12 +236,12 @@ static enum status measure(const struct explain_request *r, const struct explain
     if (out->deltas == NULL) return err_set(err, STATUS_NOMEM, "explain: out of memory");
     for (int i = 0; i < a->n_captures; i++) {
         const struct tape_capture *x = &a->captures[i], *y = tape_capture_at(b, x->pos);
-        if (y == NULL || x->pos < out->first_pos) continue; /* `before` is evidence, not growth */
+        if (y == NULL || x->pos == e->before) continue; /* `before` is evidence, not growth */
         RETURN_IF_ERROR(measure_capture(x, y, step_of(r, x->pos), out, err));
     }
     for (int i = 0; i < out->n_deltas; i++) {
         const struct explain_delta *d = &out->deltas[i];
-        if (d->pos == out->first_pos && d->op.layer == out->first.layer &&
+        if (d->pos == out->worst_pos && d->op.layer == out->first.layer &&
             strcmp(d->op.op, out->first.op) == 0 && strcmp(d->op.tensor, out->first.tensor) == 0)
             out->first_delta = *d;
     }
@@ -236,8 +250,8 @@ static enum status measure(const struct explain_request *r, const struct explain
 
 /* What the attention of this layer could read of the cache: equal on both sides? */
 static void compare_cache(const struct explain_evidence *e, struct explain_result *out) {
-    const struct tape_capture *a = tape_capture_at(&e->kept[0], out->first_pos);
-    const struct tape_capture *b = tape_capture_at(&e->kept[1], out->first_pos);
+    const struct tape_capture *a = tape_capture_at(&e->kept[0], out->worst_pos);
+    const struct tape_capture *b = tape_capture_at(&e->kept[1], out->worst_pos);
     struct tape_op like;
     out->cache_equal = -1;
     if (a == NULL || b == NULL || strcmp(out->first.op, "attention") != 0) return;
@@ -257,7 +271,7 @@ static enum status explain_difference(const struct explain_request *r, struct ex
         (void)snprintf(out->first.op, sizeof out->first.op, "top2");
         (void)snprintf(out->first.tensor, sizeof out->first.tensor, "top2");
         out->first.layer = -1;
-        out->first_pos = x->pos;
+        out->first_pos = out->worst_pos = x->pos;
         out->cache_equal = -1;
         explain_judge(r, e, out);
         return STATUS_OK;

@@ -57,13 +57,14 @@ struct explain_result {
     int first_logits;      /* first step whose row of logits differs; -1: none */
     int first_step;        /* step of the first op that differs; -1: none */
     int first_pos;         /* the lowest row of it that differs */
+    int worst_pos;         /* the row of it that differs most: the one that is judged */
     int rows, rows_differing;
     int first_index;      /* ops of the step that ran before it, all equal */
     struct tape_op first; /* rows: of the whole step */
     char kernel_b[TAPE_NAME];
     double bound;                     /* largest |B - A| that a reordering of the first op explains */
     int cache_equal;                  /* attention: the cache rows it may read; -1: not an input */
-    struct explain_delta first_delta; /* of the first op at first_pos */
+    struct explain_delta first_delta; /* of the first op at worst_pos */
     struct explain_delta *deltas;     /* [n_deltas] every op of every captured step */
     int n_deltas;
     int reproduced[2],

@@ -48,8 +48,8 @@ struct pair {
 };
 
 static int find_pair(const struct explain_evidence *e, const struct explain_result *out, struct pair *p) {
-    const struct tape_capture *a = tape_capture_at(&e->kept[0], out->first_pos);
-    const struct tape_capture *b = tape_capture_at(&e->kept[1], out->first_pos);
+    const struct tape_capture *a = tape_capture_at(&e->kept[0], out->worst_pos);
+    const struct tape_capture *b = tape_capture_at(&e->kept[1], out->worst_pos);
     int i = a == NULL ? -1 : tape_find(&a->ops, &out->first, 0);
     int j = b == NULL ? -1 : tape_find(&b->ops, &out->first, 0);
     if (i < 0 || j < 0) return 0;
@@ -100,14 +100,14 @@ static int another_row(const struct explain_evidence *e, const struct explain_re
     uint64_t sum = 0;
     int known = 0;
     for (size_t i = 0; i < b->n_rows; i++)
-        if (b->rows[i].pos == out->first_pos) {
+        if (b->rows[i].pos == out->worst_pos) {
             sum = b->rows[i].sum;
             known = 1;
         }
     for (int side = 0; known && side < 2; side++)
         for (size_t i = 0; i < e->rows[side].n_rows; i++) {
             const struct tape_row *row = &e->rows[side].rows[i];
-            if (row->pos == out->first_pos || row->sum != sum) continue;
+            if (row->pos == out->worst_pos || row->sum != sum) continue;
             (void)snprintf(what, room, "the row of position %d", row->pos);
             return 1;
         }

@@ -30,6 +30,16 @@ static void measure_element(struct explain_delta *d, size_t at, float a, float b
     d->differing++;
 }
 
+void explain_measure_values(const float *a, const float *b, size_t n, struct explain_delta *out) {
+    for (size_t c = 0; c < n; c++) measure_element(out, c, a[c], b[c]);
+}
+
+double explain_badness(const struct explain_delta *d) {
+    if (d->differing == 0) return 0.0;
+    double v = d->row_max > 0.0 ? d->max_abs / d->row_max : d->max_abs;
+    return isnan(v) ? (double)INFINITY : v;
+}
+
 enum status explain_measure(const struct tape_capture *a, int i, const struct tape_capture *b, int j,
                             int step, struct explain_delta *out, struct err *err) {
     const struct tape_op *op = &a->ops.op[i], *other = &b->ops.op[j];
@@ -41,7 +51,6 @@ enum status explain_measure(const struct tape_capture *a, int i, const struct ta
     if (op->cols != other->cols)
         return err_set(err, STATUS_SHAPE, "layer %d %s: %lld columns on one side, %lld on the other",
                        op->layer, op->tensor, (long long)op->cols, (long long)other->cols);
-    const float *x = explain_values(a, i), *y = explain_values(b, j);
-    for (int64_t c = 0; c < op->cols; c++) measure_element(out, (size_t)c, x[c], y[c]);
+    explain_measure_values(explain_values(a, i), explain_values(b, j), (size_t)op->cols, out);
     return STATUS_OK;
 }

@@ -9,13 +9,19 @@
 struct explain_evidence {
     struct tape rows[2]; /* of the first op in a prefill; empty for a decode step */
     struct tape kept[2]; /* captures */
-    int before;          /* position that used the same buffer rows before; -1: none */
+    int before;          /* position that used the buffer rows of worst_pos before; -1: none */
     int unstable[2];     /* a later run of the side gave other step sums */
 };
 
 /* Measures op j of B's capture against op i of A's. STATUS_SHAPE when the widths differ. */
 enum status explain_measure(const struct tape_capture *a, int i, const struct tape_capture *b, int j,
                             int step, struct explain_delta *out, struct err *err);
+
+/* The same over n values of each side; sets all but step, pos and op. */
+void explain_measure_values(const float *a, const float *b, size_t n, struct explain_delta *out);
+
+/* Larger is worse: the change relative to the row's largest magnitude; a NaN is worst. */
+double explain_badness(const struct explain_delta *d);
 
 /* Sets verdict and conclusion of a result whose first differing op is known. */
 void explain_judge(const struct explain_request *r, const struct explain_evidence *e,

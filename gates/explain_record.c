@@ -126,7 +126,7 @@ static enum status take(struct recorder *r, const struct rows *y, struct err *er
             r->out->ops.op[index].sum += checksum_part(sum, (uint64_t)pos, 0);
             r->out->ops.op[index].rows++;
         }
-        if (rowed) RETURN_IF_ERROR(tape_add_row(r->out, pos, sum, err));
+        if (rowed) RETURN_IF_ERROR(tape_add_row(r->out, pos, sum, row, y->cols, err));
         RETURN_IF_ERROR(keep_row(r, &what, row, pos, err));
     }
     return STATUS_OK;

@@ -35,22 +35,22 @@ static void print_reproduced(FILE *out, const struct explain_result *e, int side
 
 /* ---- where, inputs, how big ------------------------------------------------------------------------------------ */
 
-static void print_where(FILE *out, const struct explain_request *r, const struct explain_result *e) {
+static void print_where(FILE *out, const struct explain_result *e) {
     const struct tape_op *op = &e->first;
     if (e->first_step < 0) {
         fprintf(out, "%-*sno op differs in %d steps\n", LABEL, "where", e->n_steps);
         return;
     }
     fprintf(out, "%-*sstep %d%s, position %d: ", LABEL, "where", e->first_step,
-            e->first_step == 0 ? " (the prompt)" : "", e->first_pos);
+            e->first_step == 0 ? " (the prompt)" : "", e->worst_pos);
     if (op->layer >= 0) fprintf(out, "layer %d ", op->layer);
     fprintf(out, "%s, tensor %s", op->op, op->tensor);
     if (op->kernel[0] != '\0') fprintf(out, ", kernel %s", op->kernel);
     if (strcmp(op->kernel, e->kernel_b) != 0) fprintf(out, " (B: %s)", e->kernel_b);
     fputc('\n', out);
     if (e->rows > 1)
-        fprintf(out, "%-*s%d of its %d rows differ, the lowest is position %d of %zu prompt tokens\n", LABEL,
-                "", e->rows_differing, e->rows, e->first_pos, r->n_prompt);
+        fprintf(out, "%-*s%d of its %d rows differ, from position %d on; position %d differs most\n", LABEL,
+                "", e->rows_differing, e->rows, e->first_pos, e->worst_pos);
 }
 
 static void print_inputs(FILE *out, const struct explain_result *e) {
@@ -58,7 +58,7 @@ static void print_inputs(FILE *out, const struct explain_result *e) {
     fprintf(out, "%-*s%s: all %d op outputs before it in this step", LABEL, "inputs",
             e->cache_equal == 0 ? "NOT EQUAL" : "equal", e->first_index);
     if (e->cache_equal >= 0)
-        fprintf(out, ", and cache rows 0..%d of layer %d%s", e->first_pos, e->first.layer,
+        fprintf(out, ", and cache rows 0..%d of layer %d%s", e->worst_pos, e->first.layer,
                 e->cache_equal == 0 ? " which differ" : "");
     fprintf(out, "; every earlier step\n");
 }
@@ -110,35 +110,46 @@ static void print_delta(FILE *out, const struct explain_delta *d) {
     fputc('\n', out);
 }
 
-/* The op that moved first and what follows in its layer; then the residual stream and the head. */
+static int is_first(const struct explain_result *e, const struct explain_delta *d) {
+    return d->pos == e->worst_pos && d->op.layer == e->first.layer &&
+           strcmp(d->op.tensor, e->first.tensor) == 0 && strcmp(d->op.op, e->first.op) == 0;
+}
+
+/* The rest of the first op's layer; of the others the residual stream and the head. */
 static int shown(const struct explain_result *e, const struct explain_view *view,
-                 const struct explain_delta *d, int *reached) {
-    int first = d->pos == e->first_pos;
-    if (first && d->op.layer == e->first.layer && strcmp(d->op.tensor, e->first.tensor) == 0 &&
-        strcmp(d->op.op, e->first.op) == 0)
-        *reached = 1;
-    if (first && !*reached) return 0;
-    if (view->all_ops || (first && d->op.layer == e->first.layer && e->first.layer >= 0)) return 1;
+                 const struct explain_delta *d) {
+    if (view->all_ops || (d->pos == e->worst_pos && d->op.layer == e->first.layer)) return 1;
     return strcmp(d->op.tensor, "ffn_residual") == 0 || strcmp(d->op.tensor, "output_norm") == 0 ||
-           strcmp(d->op.tensor, "logits") == 0 || (first && d->op.layer == e->first.layer);
+           strcmp(d->op.tensor, "logits") == 0;
+}
+
+static void print_growth_head(FILE *out, const struct explain_result *e, const struct explain_delta *d) {
+    const char *what = d->pos == e->worst_pos ? " (the first op that differs)"
+                       : d->step == e->fork   ? " (the fork)"
+                                              : "";
+    fprintf(out, "growth at step %d, position %d%s\n", d->step, d->pos, what);
+    fprintf(out, "  layer  %-12s %-20s %15s %9s %9s  1e-8 .. 1 of the row's largest\n", "op", "tensor",
+            "values differ", "max |d|", "/ largest");
+}
+
+/* One captured position from delta i on; returns where the next one starts. */
+static int print_position(FILE *out, const struct explain_result *e, const struct explain_view *view, int i) {
+    int pos = e->deltas[i].pos, reached = pos != e->worst_pos, equal = 0;
+    print_growth_head(out, e, &e->deltas[i]);
+    for (; i < e->n_deltas && e->deltas[i].pos == pos; i++) {
+        const struct explain_delta *d = &e->deltas[i];
+        reached |= is_first(e, d);
+        if (!reached) continue;
+        equal += d->differing == 0;
+        if (d->differing > 0 && shown(e, view, d)) print_delta(out, d);
+    }
+    if (equal > 0)
+        fprintf(out, "  %5d  later ops of this row are equal again: a rounding swallowed it there\n", equal);
+    return i;
 }
 
 static void print_growth(FILE *out, const struct explain_result *e, const struct explain_view *view) {
-    int pos = -1, reached = 0;
-    for (int i = 0; i < e->n_deltas; i++) {
-        const struct explain_delta *d = &e->deltas[i];
-        if (d->pos != pos) {
-            pos = d->pos;
-            reached = 0;
-            fprintf(out, "growth at step %d, position %d%s\n", d->step, pos,
-                    pos == e->first_pos  ? " (the first difference)"
-                    : d->step == e->fork ? " (the fork)"
-                                         : "");
-            fprintf(out, "  layer  %-12s %-20s %15s %9s %9s  1e-8 .. 1 of the row's largest\n", "op",
-                    "tensor", "values differ", "max |d|", "/ largest");
-        }
-        if (shown(e, view, d, &reached)) print_delta(out, d);
-    }
+    for (int i = 0; i < e->n_deltas;) i = print_position(out, e, view, i);
 }
 
 /* ---- the quantiser as amplifier -------------------------------------------------------------------------------- */
@@ -208,7 +219,7 @@ static void print_amplifier(FILE *out, const struct explain_request *r, const st
                 (unsigned long long)flipped, (unsigned long long)codes,
                 100.0 * (double)flipped / (double)codes);
     }
-    const struct explain_delta *y = logits_at(e, e->first_pos);
+    const struct explain_delta *y = logits_at(e, e->worst_pos);
     if (titled && y != NULL && relative_of(&e->first_delta) > 0.0)
         fprintf(out, "%-*sfrom %s to the logits of that step: %.2g of the largest became %.2g, x %.3g\n",
                 LABEL, "", e->first.tensor, relative_of(&e->first_delta), relative_of(y),
@@ -272,7 +283,7 @@ void explain_report_text(FILE *out, const struct explain_request *r, const struc
     fprintf(out, "%-*s%zu tokens of prompt, %d steps compared\n", LABEL, "ran", r->n_prompt, e->n_steps);
     print_reproduced(out, e, 0, view->name[0]);
     print_reproduced(out, e, 1, view->name[1]);
-    print_where(out, r, e);
+    print_where(out, e);
     print_inputs(out, e);
     print_size(out, e);
     print_steps(out, e);

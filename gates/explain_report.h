@@ -26,4 +26,9 @@ void explain_report_text(FILE *out, const struct explain_request *r, const struc
 enum status explain_report_csv(const char *path, enum table_eol eol, const struct explain_result *e,
                                struct err *err);
 
+/* One row per step: pos, top-1, top-2 and margin of both sides, whether the rows of logits are equal, whether every op was,
+ * and 1 in `fork` at the fork. */
+enum status explain_margins_csv(const char *path, enum table_eol eol, const struct explain_result *e,
+                                struct err *err);
+
 #endif

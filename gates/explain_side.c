@@ -119,13 +119,17 @@ static enum status write_tokens(const struct tape_plan *plan, const char *path, 
     return table_writer_finish(w, err);
 }
 
+static int wants_values(const struct tape_plan *plan) {
+    return plan->n_captures > 0 || plan->rows_of != NULL;
+}
+
 static void add_plan(struct child_args *a, const struct tape_plan *plan, const struct child_files *f) {
     child_add_pair(a, "--tokens", f->tokens);
     child_add_number(a, "--prompt-tokens", (long)plan->n_prompt);
     if (plan->ops_step >= 0) child_add_number(a, "--ops", plan->ops_step);
     if (plan->rows_of != NULL) child_add_pair(a, "--rows", plan->rows_of);
     for (int i = 0; i < plan->n_captures; i++) child_add_number(a, "--capture", plan->captures[i]);
-    if (plan->n_captures > 0) child_add_pair(a, "--values", f->values);
+    if (wants_values(plan)) child_add_pair(a, "--values", f->values);
 }
 
 static enum status slurp_output(const char *path, char **out, size_t *n, struct err *err) {
@@ -152,8 +156,7 @@ static enum status read_child(const struct explain_side *s, const struct tape_pl
     char *text = NULL;
     size_t n = 0;
     enum status st = slurp_output(f->output, &text, &n, err);
-    if (st == STATUS_OK)
-        st = tape_read(text, n, s->binary, plan->n_captures > 0 ? f->values : NULL, out, err);
+    if (st == STATUS_OK) st = tape_read(text, n, s->binary, wants_values(plan) ? f->values : NULL, out, err);
     if (st == STATUS_OK && out->n_steps != plan->n_steps)
         st = err_set(err, STATUS_FORMAT, "%s: %d steps traced where %d were asked for", s->binary,
                      out->n_steps, plan->n_steps);

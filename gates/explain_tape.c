@@ -22,33 +22,45 @@ enum status tape_add_op(struct tape_ops *ops, const struct tape_op *op, struct e
     return STATUS_OK;
 }
 
-enum status tape_add_row(struct tape *t, int pos, uint64_t sum, struct err *err) {
+static enum status append(float **values, size_t *used, size_t *room, const float *x, size_t n,
+                          struct err *err) {
+    if (*used + n > *room) {
+        size_t wanted = *room + n > 2 * *room ? *room + n : 2 * *room;
+        float *bigger = realloc(*values, wanted * sizeof *bigger);
+        if (bigger == NULL) return err_set(err, STATUS_NOMEM, "trace: out of memory for %zu values", wanted);
+        *values = bigger;
+        *room = wanted;
+    }
+    if (n > 0) memcpy(*values + *used, x, n * sizeof *x);
+    *used += n;
+    return STATUS_OK;
+}
+
+enum status tape_add_row(struct tape *t, int pos, uint64_t sum, const float *x, int64_t cols,
+                         struct err *err) {
     struct tape_row *list = grow(t->rows, t->n_rows, &t->rows_room, sizeof *list);
     if (list == NULL) return err_set(err, STATUS_NOMEM, "trace: out of memory");
     t->rows = list;
-    t->rows[t->n_rows].pos = pos;
-    t->rows[t->n_rows].sum = sum;
-    t->n_rows++;
+    struct tape_row *row = &t->rows[t->n_rows++];
+    row->pos = pos;
+    row->sum = sum;
+    row->cols = t->n_row_values + (size_t)cols <= TAPE_ROW_VALUES ? cols : 0;
+    row->at = t->n_row_values;
+    if (x != NULL)
+        return append(&t->row_values, &t->n_row_values, &t->row_values_room, x, (size_t)row->cols, err);
+    t->n_row_values += (size_t)row->cols;
     return STATUS_OK;
 }
 
 enum status tape_add_values(struct tape_capture *c, const float *x, size_t n, struct err *err) {
-    if (c->n_values + n > c->room) {
-        size_t room = c->room + n > 2 * c->room ? c->room + n : 2 * c->room;
-        float *values = realloc(c->values, room * sizeof *values);
-        if (values == NULL) return err_set(err, STATUS_NOMEM, "trace: out of memory for %zu values", room);
-        c->values = values;
-        c->room = room;
-    }
-    if (n > 0) memcpy(c->values + c->n_values, x, n * sizeof *x);
-    c->n_values += n;
-    return STATUS_OK;
+    return append(&c->values, &c->n_values, &c->room, x, n, err);
 }
 
 void tape_free(struct tape *t) {
     free(t->steps);
     free(t->ops.op);
     free(t->rows);
+    free(t->row_values);
     for (int i = 0; i < TAPE_CAPTURES; i++) {
         free(t->captures[i].ops.op);
         free(t->captures[i].values);

@@ -23,7 +23,7 @@ struct tape_plan {
     const int32_t *forced; /* [n_steps - 1] at least: token i is fed at step i + 1 */
     int n_steps;           /* >= 1 */
     int ops_step;          /* keep the op sums of this step; -1: of none */
-    const char *rows_of;   /* keep the row sums of this op (tape_op_key) in step ops_step; NULL: of none */
+    const char *rows_of;   /* keep the rows of this op (tape_op_key) in step ops_step; NULL: of none */
     int n_captures;        /* keep every op's row at these positions */
     int captures[TAPE_CAPTURES];
     void (*progress)(void *ctx, uint64_t done, uint64_t total); /* steps; may be NULL */
@@ -51,7 +51,10 @@ struct tape_op {
 struct tape_row {
     int pos;
     uint64_t sum;
+    int64_t cols; /* values kept of it: all of its columns, or 0 past TAPE_ROW_VALUES */
+    size_t at;    /* the first of them in row_values */
 };
+#define TAPE_ROW_VALUES ((size_t)1 << 24) /* values that all rows of plan->rows_of may take: 64 MiB a side */
 
 struct tape_ops {
     struct tape_op *op; /* [n], in the order they ran */
@@ -73,6 +76,8 @@ struct tape {
     struct tape_ops ops;   /* of plan->ops_step */
     struct tape_row *rows; /* [n_rows], of plan->rows_of, in the order they ran */
     size_t n_rows, rows_room;
+    float *row_values; /* [n_row_values] */
+    size_t n_row_values, row_values_room;
     int n_captures;
     struct tape_capture captures[TAPE_CAPTURES];
 };
@@ -91,7 +96,9 @@ const struct tape_capture *tape_capture_at(const struct tape *t, int pos); /* NU
 
 /* ---- building (recorder and reader) ---- */
 enum status tape_add_op(struct tape_ops *ops, const struct tape_op *op, struct err *err);
-enum status tape_add_row(struct tape *t, int pos, uint64_t sum, struct err *err);
+/* x: the row's cols values; NULL when they are to be filled in later, or not at all (cols 0). */
+enum status tape_add_row(struct tape *t, int pos, uint64_t sum, const float *x, int64_t cols,
+                         struct err *err);
 enum status tape_add_values(struct tape_capture *c, const float *x, size_t n, struct err *err);
 
 /* ---- between processes: CSV on a stream, captured values in one tensor file ---- */

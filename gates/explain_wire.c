@@ -82,7 +82,8 @@ static void put_row(table_writer *w, const struct tape_row *row) {
     table_put_text(w, "row");
     table_put_empty(w);
     table_put_i64(w, row->pos);
-    put_empty(w, SUM - LAYER);
+    put_empty(w, COLS - LAYER);
+    table_put_i64(w, row->cols);
     put_sum(w, row->sum);
     put_empty(w, COLUMNS - ROW);
     table_end_row(w);
@@ -91,6 +92,7 @@ static void put_row(table_writer *w, const struct tape_row *row) {
 static enum status write_values(const struct tape *t, const char *path, struct err *err) {
     struct tensor_shape shape = {DTYPE_F32, 1, {0, 1, 1, 1}};
     struct provenance p;
+    shape.ne[0] = t->n_row_values;
     for (int i = 0; i < t->n_captures; i++) shape.ne[0] += t->captures[i].n_values;
     if (shape.ne[0] == 0) return STATUS_OK;
     float *all = malloc((size_t)shape.ne[0] * sizeof *all);
@@ -100,6 +102,7 @@ static enum status write_values(const struct tape *t, const char *path, struct e
         memcpy(all + used, t->captures[i].values, t->captures[i].n_values * sizeof *all);
         used += t->captures[i].n_values;
     }
+    if (t->n_row_values > 0) memcpy(all + used, t->row_values, t->n_row_values * sizeof *all);
     provenance_init(&p);
     enum status s = tensor_dump_write(path, &shape, all, &p, err);
     provenance_free(&p);
@@ -205,15 +208,33 @@ static enum status read_row(const table *t, size_t row, struct tape *out, struct
     }
     if (strcmp(kind, "row") != 0) return table_refuse(t, row, err, "unknown kind '%s'", kind);
     int pos = 0;
+    int64_t cols = 0;
     uint64_t sum = 0;
     RETURN_IF_ERROR(get_int(t, row, POS, &pos, err));
+    RETURN_IF_ERROR(table_integer(t, row, COLS, 0, INT32_MAX, &cols, err));
     RETURN_IF_ERROR(get_sum(t, row, &sum, err));
-    return tape_add_row(out, pos, sum, err);
+    return tape_add_row(out, pos, sum, NULL, cols, err); /* filled by read_values */
+}
+
+/* The values in the order of write_values: captures, then rows. */
+static enum status take_values(struct tape *out, const float *values, struct err *err) {
+    for (int i = 0; i < out->n_captures; i++) {
+        struct tape_capture *c = &out->captures[i];
+        size_t n = c->n_values;
+        c->n_values = 0;
+        RETURN_IF_ERROR(tape_add_values(c, values, n, err));
+        values += n;
+    }
+    if (out->n_row_values == 0) return STATUS_OK;
+    out->row_values = malloc(out->n_row_values * sizeof *values);
+    if (out->row_values == NULL) return err_set(err, STATUS_NOMEM, "trace: out of memory");
+    memcpy(out->row_values, values, out->n_row_values * sizeof *values);
+    return STATUS_OK;
 }
 
 static enum status read_values(struct tape *out, const char *path, struct err *err) {
     tensor_dump *d = NULL;
-    uint64_t wanted = 0;
+    uint64_t wanted = out->n_row_values;
     for (int i = 0; i < out->n_captures; i++) wanted += out->captures[i].n_values;
     if (wanted == 0) return STATUS_OK;
     RETURN_IF_ERROR(tensor_dump_open(path, &d, err));
@@ -222,14 +243,7 @@ static enum status read_values(struct tape *out, const char *path, struct err *e
     if (tensor_dump_elements(d) != wanted || shape.dtype != DTYPE_F32)
         s = err_set(err, STATUS_FORMAT, "%s: %llu values where the trace lists %llu", path,
                     (unsigned long long)tensor_dump_elements(d), (unsigned long long)wanted);
-    const float *values = tensor_dump_data(d);
-    for (int i = 0; i < out->n_captures && s == STATUS_OK; i++) {
-        struct tape_capture *c = &out->captures[i];
-        size_t n = c->n_values;
-        c->n_values = 0;
-        s = tape_add_values(c, values, n, err);
-        values += n;
-    }
+    if (s == STATUS_OK) s = take_values(out, tensor_dump_data(d), err);
     tensor_dump_close(d);
     return s;
 }

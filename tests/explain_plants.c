@@ -39,6 +39,8 @@ static enum status bad_attention(struct backend *b, const struct step *s, int la
         }
     if (planted == PLANT_ROW_COPY && layer == 0 && s->n_rows > 5)
         memcpy(o + 5 * cols, o + 4 * cols, (size_t)cols * sizeof *o);
+    for (int c = 0; planted == PLANT_LAST_ROW && layer == 0 && s->n_rows > 1 && c < cols; c++)
+        o[(s->n_rows - 1) * cols + c] *= 2.0f;
     if (planted == PLANT_NOISE && layer == 3) o[3] += (float)++calls * 1e-6f;
     return STATUS_OK;
 }
@@ -124,7 +126,7 @@ void plant_into(engine *e, enum plant plant) {
     calls = 0;
     fresh = NULL;
     if (plant == PLANT_TAIL_ZERO || plant == PLANT_TAIL_NAN || plant == PLANT_ROW_COPY ||
-        plant == PLANT_NOISE)
+        plant == PLANT_NOISE || plant == PLANT_LAST_ROW)
         b->attention = bad_attention;
     if (plant == PLANT_ROPE_SKIP) b->rope = bad_rope;
     if (plant == PLANT_STALE_ACT) b->act_prepare = bad_act;

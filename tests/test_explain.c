@@ -113,6 +113,7 @@ Test(explain, another_tile_is_a_regrouping_of_the_first_attention_past_its_keys)
         cr_assert_str_eq(r.first.kernel, "attention_f16");
         cr_assert_eq(r.first.layer, 0);
         cr_assert(r.first_pos >= 16, "position %d has no second tile", r.first_pos);
+        cr_assert(r.worst_pos >= r.first_pos);
         cr_assert_eq(r.first_step == 0, i == 1, "step %d", r.first_step);
         cr_assert_eq(r.cache_equal, 1);
         cr_assert(r.first_delta.max_abs > 0.0 && r.first_delta.max_abs <= r.bound, "moved by %g of %g",
@@ -121,6 +122,21 @@ Test(explain, another_tile_is_a_regrouping_of_the_first_attention_past_its_keys)
         explain_free(&r);
         dump_close(base);
     }
+}
+
+/* A legal regrouping of every row must not excuse the one row that is wrong. */
+Test(explain, the_row_that_differs_most_is_the_one_that_is_judged) {
+    struct engine_config a = config_of(ROUTE_F16), b = a;
+    b.compute.geometry.fa_tkv = 16;
+    dump *base = stream_of(&a, long_prompt, 2, 0.0f);
+    struct explain_result r = explain(&a, &b, PLANT_LAST_ROW, base, NULL, long_prompt);
+    cr_assert_eq(r.verdict, EXPLAIN_WRONG_VALUE, "%s", r.conclusion);
+    cr_assert(r.rows_differing > 1 && r.first_pos < r.worst_pos, "%d rows from %d on, worst %d",
+              r.rows_differing, r.first_pos, r.worst_pos);
+    cr_assert_eq(r.worst_pos, r.rows - 1);
+    cr_assert_eq(r.first_delta.pos, r.worst_pos);
+    explain_free(&r);
+    dump_close(base);
 }
 
 /* The same ULP on q8: the quantiser turns it into whole codes. */
@@ -255,6 +271,9 @@ static void tapes_equal(const struct tape *a, const struct tape *b) {
     cr_assert_eq(a->n_rows, b->n_rows);
     for (size_t i = 0; i < a->n_rows; i++)
         cr_assert(a->rows[i].pos == b->rows[i].pos && a->rows[i].sum == b->rows[i].sum, "row %d", (int)i);
+    cr_assert_eq(a->n_row_values, b->n_row_values);
+    cr_assert(memcmp(a->row_values, b->row_values, a->n_row_values * sizeof(float)) == 0,
+              "values of the rows");
     for (int i = 0; i < a->n_captures; i++) {
         const struct tape_capture *x = &a->captures[i], *y = tape_capture_at(b, x->pos);
         cr_assert(y != NULL && x->n_values == y->n_values && x->n_values > 0);

@@ -18,12 +18,12 @@ struct explain_args {
     const char *binary[2];
     const char *env[2][ENV_MAX + 1];
     int n_env[2];
-    const char *file, *text, *csv;
+    const char *file, *text, *csv, *margins;
     enum table_eol eol;
     int n, all_ops;
 };
 
-enum { OPT_BINARY_A = 0x200, OPT_BINARY_B, OPT_ENV_A, OPT_ENV_B, OPT_CSV, OPT_EOL, OPT_ALL };
+enum { OPT_BINARY_A = 0x200, OPT_BINARY_B, OPT_ENV_A, OPT_ENV_B, OPT_CSV, OPT_MARGINS, OPT_EOL, OPT_ALL };
 
 static const struct argp_option options[] = {
     {"binary-a", OPT_BINARY_A, "PATH", 0, "the forkgate binary that is side A (default: this one)", 1},
@@ -35,7 +35,8 @@ static const struct argp_option options[] = {
     {"n", 'n', "N", 0, "steps at most (default: to the fork, or to the end of A)", 1},
     {"all-ops", OPT_ALL, NULL, 0, "growth of every op, not only of the residual stream", 1},
     {"csv", OPT_CSV, "FILE", 0, "write one row per op of every step looked at", 1},
-    {"eol", OPT_EOL, "crlf|lf", 0, "line ends of the CSV (default crlf, as RFC 4180 asks)", 1},
+    {"margins", OPT_MARGINS, "FILE", 0, "write one row per step: both sides' top-2 and argmax margin", 1},
+    {"eol", OPT_EOL, "crlf|lf", 0, "line ends of the CSV files (default crlf, as RFC 4180 asks)", 1},
     {NULL, 0, NULL, 0, NULL, 0}};
 
 static void add_env(struct argp_state *state, struct explain_args *a, int side, const char *arg) {
@@ -81,6 +82,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case OPT_CSV:
         a->csv = arg;
+        return 0;
+    case OPT_MARGINS:
+        a->margins = arg;
         return 0;
     case OPT_EOL:
         if (strcmp(arg, "crlf") != 0 && strcmp(arg, "lf") != 0)
@@ -268,6 +272,8 @@ static int report(struct explain_job *job, const struct explain_request *r, cons
     explain_report_text(stdout, r, e, &view);
     printf("forkgate: %s\n", explain_verdict_name(e->verdict));
     if (a->csv != NULL && explain_report_csv(a->csv, a->eol, e, &err) != STATUS_OK)
+        return cli_fail("explain", &err);
+    if (a->margins != NULL && explain_margins_csv(a->margins, a->eol, e, &err) != STATUS_OK)
         return cli_fail("explain", &err);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         fprintf(stderr, "forkgate: explain: cannot write to standard output\n");

@@ -20,9 +20,9 @@ static const struct argp_option options[] = {
     {"tokens", OPT_TOKENS, "FILE.csv", 0, "token ids, column id: the prompt, then what is forced", 1},
     {"prompt-tokens", OPT_PROMPT, "N", 0, "how many of them are the prompt", 1},
     {"ops", OPT_OPS, "STEP", 0, "list the ops of this step with their checksums (0 is the prompt)", 1},
-    {"rows", OPT_ROWS, "LAYER/OP/TENSOR", 0, "list the row checksums of this op in that step", 1},
+    {"rows", OPT_ROWS, "LAYER/OP/TENSOR", 0, "keep every row of this op in that step", 1},
     {"capture", OPT_CAPTURE, "POS", 0, "keep every op's row at this position; at most 4 times", 1},
-    {"values", OPT_VALUES, "OUT.fgt", 0, "where the values of captured rows go", 1},
+    {"values", OPT_VALUES, "OUT.fgt", 0, "where the values of the rows go", 1},
     {NULL, 0, NULL, 0, NULL, 0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
@@ -57,7 +57,8 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case ARGP_KEY_END:
         if (a->tokens == NULL) argp_error(state, "give --tokens FILE.csv and --prompt-tokens N");
         if (a->rows != NULL && a->ops < 0) argp_error(state, "--rows needs --ops STEP");
-        if (a->n_captures > 0 && a->values == NULL) argp_error(state, "--capture needs --values OUT.fgt");
+        if ((a->n_captures > 0 || a->rows != NULL) && a->values == NULL)
+            argp_error(state, "--capture and --rows need --values OUT.fgt");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

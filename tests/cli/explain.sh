@@ -10,7 +10,7 @@ gen -n 5 -t 1 --geometry fa_tkv=16 -o b.fgd
 prompt=(-p 'It was a dark and stormy night, and the rain fell in')
 
 # two dumps: the first attention past 16 keys, inputs equal, ULP-sized
-expect 1 "$forkgate" explain a.fgd b.fgd "${prompt[@]}" --csv growth.csv
+expect 1 "$forkgate" explain a.fgd b.fgd "${prompt[@]}" --csv growth.csv --margins margins.csv --eol lf
 has out '--- a.fgd  route f16'
 has out '+++ b.fgd  route f16  sm_90  kv f16  fa_tq=64,fa_tkv=16'
 has out 'reproduced  a.fgd: 5 of 5 recorded rows of logits come out again'
@@ -27,6 +27,9 @@ head -n 1 growth.csv | grep -q '^step,pos,layer,op,tensor,kernel_a,kernel_b,rows
   fail 'CSV head'
 [ "$(cut -d, -f17 growth.csv | grep -c '^1')" -eq 1 ] || fail 'exactly one op moved first'
 [ "$(tail -n +2 growth.csv | cut -d, -f3,4,17 | grep '1$')" = '0,attention,1' ] || fail 'the first op of the CSV'
+
+[ "$(wc -l <margins.csv)" -eq 6 ] || fail 'a row per step'
+head -n 1 margins.csv | grep -q '^step,pos,id1_a,.*,margin_a,.*,margin_b,row_equal,ops_equal,fork$' || fail 'margins head'
 
 # one dump and options for the other side say the same
 cp out two
