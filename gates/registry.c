@@ -27,6 +27,7 @@ const struct gate *const gate_registry[] = {
     &gate_stream_chunk_q8,
     &gate_stream_batch_f16,
     &gate_stream_batch_q8,
+    &gate_stream_mixed_q8,
     &gate_stream_cache_f16,
     &gate_stream_cache_q8,
     &gate_stream_repeat_f16,
