@@ -132,7 +132,7 @@ static void next_command(const struct diff_args *args, const struct diff_result 
     if (r->verdict == DIFF_FORK && r->control.delta < 0.0 && args->control == NULL)
         (void)snprintf(out, 1024, "forkgate diff %s %s --control DIR", a, b);
     else if (r->fork != UINT64_MAX && r->verdict != DIFF_INVALID && command_exists("explain"))
-        (void)snprintf(out, 1024, "forkgate explain %s %s -m MODEL", a, b);
+        (void)snprintf(out, 1024, "forkgate explain %s %s", a, b);
     else if (r->fork != UINT64_MAX && r->verdict != DIFF_INVALID)
         (void)snprintf(out, 1024,
                        "forkgate replay --follow %s -o B-forced.fgd (as B was run), then diff it with A", a);
