@@ -15,6 +15,7 @@ const struct gate *const gate_registry[] = {
     &gate_op_kv_append,
     &gate_op_matmul,
     &gate_op_attention,
+    &gate_model_rope,
     &gate_reference_f32,
     &gate_reference_f16,
     &gate_reference_q8,

@@ -95,7 +95,7 @@ enum status runner_child_start(struct runner_child *c, const struct gate *g, con
     (void)fcntl(fds[0], F_SETFL, O_NONBLOCK);
     c->pid = pid;
     c->fd = fds[0];
-    c->started = runner_clock();
+    c->started = c->last_row = runner_clock();
     c->deadline = c->started + timeout_s;
     c->used = 0;
     c->done = 0;
@@ -134,6 +134,9 @@ static void parse_frames(struct runner_child *c, struct gate_result *r) {
         if (head.kind == FRAME_ROW && head.size == sizeof(struct evidence)) {
             struct evidence row;
             memcpy(&row, body, sizeof row);
+            double now = runner_clock();
+            if (!(row.ms > 0)) row.ms = (now - c->last_row) * 1e3;
+            c->last_row = now;
             runner_add_row(r, &row);
         } else if (head.kind == FRAME_DONE && head.size == sizeof c->result) {
             memcpy(&c->result, body, sizeof c->result);

@@ -21,7 +21,8 @@ struct runner_child {
     int fd;    /* read end, non-blocking; -1 when at its end */
     size_t index;
     double started, deadline; /* seconds, monotonic clock */
-    uint8_t *buffer;          /* bytes not yet parsed */
+    double last_row; /* when the row before arrived: a row without a time of its own gets the difference */
+    uint8_t *buffer; /* bytes not yet parsed */
     size_t used, room;
     int done; /* the DONE frame arrived */
     struct frame_done result;

@@ -14,12 +14,34 @@ struct run_args {
     int tiers[RUNNER_TIERS];
     int full, keep_going, verbose, list, jobs;
     const char *only, *csv, *junit;
+    const char *cause, *base, *engine_cmd;
+    int class_fa, tiers_given;
 };
 
-enum { OPT_TIER = 0x300, OPT_BATTERY, OPT_CSV, OPT_JUNIT, OPT_KEEP_GOING, OPT_ONLY, OPT_JOBS, OPT_LIST };
+enum {
+    OPT_TIER = 0x300,
+    OPT_BATTERY,
+    OPT_CSV,
+    OPT_JUNIT,
+    OPT_KEEP_GOING,
+    OPT_ONLY,
+    OPT_JOBS,
+    OPT_LIST,
+    OPT_CLASS,
+    OPT_CAUSE,
+    OPT_BASE,
+    OPT_ENGINE
+};
 
 static const struct argp_option options[] = {
-    {"tier", OPT_TIER, "LIST", 0, "parity,suite,identity (default: all three)", 1},
+    {"tier", OPT_TIER, "LIST", 0,
+     "parity,suite,identity,tolerance,perf (default: the first three; with --class fa the first four)", 1},
+    {"class", OPT_CLASS, "bitwise|fa", 0, "what kind of change this is (default bitwise)", 1},
+    {"cause", OPT_CAUSE, "TEXT", 0, "class fa: why the bits cannot be kept", 1},
+    {"base", OPT_BASE, "DUMPS|BINARY|COMMAND", 0,
+     "judge against this (default: the default geometry of this build, and goldens)", 1},
+    {"engine-cmd", OPT_ENGINE, "'.. {prompt} {n} {out} {follow}'", 0,
+     "tolerance: the candidate is another engine", 1},
     {"battery", OPT_BATTERY, "quick|full", 0, "how many cases and prompts (default quick)", 1},
     {"only", OPT_ONLY, "GATE[/CASE]", 0, "one gate, or its cases whose text contains CASE", 1},
     {"keep-going", OPT_KEEP_GOING, NULL, 0, "run later tiers after a red one", 1},
@@ -37,8 +59,7 @@ static void parse_tiers(struct argp_state *state, const char *list, int tiers[RU
         size_t n = strcspn(p, ",");
         (void)snprintf(name, sizeof name, "%.*s", (int)(n < 15 ? n : 15), p);
         int tier = tier_from_name(name);
-        if (tier < 0 || tier > TIER_IDENTITY)
-            argp_error(state, "--tier %s: want parity, suite or identity", name);
+        if (tier < 0) argp_error(state, "--tier %s: want parity, suite, identity, tolerance or perf", name);
         tiers[tier] = 1;
         p += n;
         if (*p == ',') p++;
@@ -53,6 +74,26 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case OPT_TIER:
         parse_tiers(state, arg, a->tiers);
+        a->tiers_given = 1;
+        return 0;
+    case OPT_CLASS:
+        a->class_fa = strcmp(arg, "fa") == 0;
+        if (!a->class_fa && strcmp(arg, "bitwise") != 0)
+            argp_error(state, "--class %s: want bitwise or fa", arg);
+        return 0;
+    case OPT_CAUSE:
+        a->cause = arg;
+        return 0;
+    case OPT_BASE:
+        a->base = arg;
+        return 0;
+    case OPT_ENGINE:
+        a->engine_cmd = arg;
+        return 0;
+    case ARGP_KEY_END:
+        if (a->class_fa && (a->cause == NULL || a->cause[0] == '\0'))
+            argp_error(state, "--class fa needs --cause TEXT: bits are given up for a named reason");
+        if (a->class_fa && !a->tiers_given) a->tiers[TIER_TOLERANCE] = 1;
         return 0;
     case OPT_BATTERY:
         a->full = strcmp(arg, "full") == 0;
@@ -167,7 +208,8 @@ static int run(int argc, char **argv) {
         run_print_list(gate_registry);
         return 0;
     }
-    struct run_print print = {cli_use_colour(STDOUT_FILENO), a.verbose, -1, {0}};
+    struct run_print print = {
+        cli_use_colour(STDOUT_FILENO), a.verbose, a.engine.config.backend == BACKEND_CUDA, -1, {0}};
     struct runner_options o;
     memset(&o, 0, sizeof o);
     o.context.model_path = a.engine.model;
@@ -176,6 +218,10 @@ static int run(int argc, char **argv) {
     o.context.self = cli_self();
     o.context.full_battery = a.full;
     o.context.only = a.only;
+    o.context.cause = a.cause;
+    o.context.base = a.base;
+    o.context.engine_cmd = a.engine_cmd;
+    o.context.progress = cli_progress;
     o.registry = gate_registry;
     memcpy(o.tiers, a.tiers, sizeof o.tiers);
     o.keep_going = a.keep_going;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "build_info.h"
+#include "gates/golden.h"
 #include "gates/report.h"
 #include "tools/cli.h"
 
@@ -28,6 +29,19 @@ static const char *base_name(const char *path) {
     return slash == NULL ? path : slash + 1;
 }
 
+static void print_goldens(const struct gate_context *ctx) {
+    struct golden_set set;
+    char dir[2000], hash[HASH_TEXT_BYTES];
+    (void)snprintf(dir, sizeof dir, "%.1900s/golden", ctx->source_dir);
+    if (golden_load(dir, &set, NULL) != STATUS_OK) {
+        printf("goldens: damaged manifest (forkgate golden verify)\n");
+        return;
+    }
+    hash_format(&set.manifest, hash);
+    printf("goldens: %zu (manifest %.12s)\n", set.n, hash);
+    golden_free(&set);
+}
+
 void run_print_header(const struct gate_context *ctx) {
     char geometry[96];
     geometry_format(&ctx->config.compute.geometry, geometry, sizeof geometry);
@@ -35,6 +49,7 @@ void run_print_header(const struct gate_context *ctx) {
            FORKGATE_DIRTY[0] == '1' ? " (modified)" : "",
            ctx->config.backend == BACKEND_CUDA ? "cuda" : "cpu", arch_name(ctx->config.compute.arch),
            base_name(ctx->model_path));
+    print_goldens(ctx);
     printf("candidate: %s | battery %s\n", geometry, ctx->full_battery ? "full" : "quick");
 }
 
@@ -68,10 +83,19 @@ static const struct evidence *telling(const struct gate_result *r) {
     return NULL;
 }
 
+static const char *skip_reason(const struct gate_result *r) {
+    for (size_t i = 0; i < r->n_rows; i++)
+        if (r->rows[i].verdict == VERDICT_SKIP) return r->rows[i].note;
+    return "";
+}
+
 static void summary(const struct gate_result *r, char *out, size_t room) {
     const struct evidence *row = r->verdict == VERDICT_PASS ? closest(r) : telling(r);
     size_t bad = r->n_rows - count_rows(r, VERDICT_PASS) - count_rows(r, VERDICT_SKIP);
-    if (r->verdict == VERDICT_PASS && row != NULL)
+    if (r->verdict == VERDICT_PASS && count_rows(r, VERDICT_SKIP) > 0)
+        (void)snprintf(out, room, "%zu checks; %zu skipped: %s", count_rows(r, VERDICT_PASS),
+                       count_rows(r, VERDICT_SKIP), skip_reason(r));
+    else if (r->verdict == VERDICT_PASS && row != NULL)
         (void)snprintf(out, room, "%zu checks, closest %.2f of its bound (%s)", r->n_rows,
                        report_headroom(row), row->arm);
     else if (r->verdict == VERDICT_PASS)
@@ -181,8 +205,12 @@ static void print_totals(const struct run_result *r) {
                    verdict_name((enum verdict)v));
 }
 
+static const char *verdict_words(const struct run_result *r) {
+    int code = verdict_exit_code(r->counts);
+    return code == 0 ? "PASS" : code == 1 ? "FAIL" : "NOT JUDGED";
+}
+
 void run_print_end(const struct run_print *p, const struct run_result *r) {
-    (void)p;
     int red = 0;
     cli_progress_end();
     for (size_t i = 0; i < r->n; i++) {
@@ -191,6 +219,8 @@ void run_print_end(const struct run_print *p, const struct run_result *r) {
         print_failure(&r->gates[i]);
     }
     print_totals(r);
+    printf("verdict: %s (%s only; backend %s NOT SELECTED)\n", verdict_words(r), p->cuda ? "cuda" : "cpu",
+           p->cuda ? "cpu" : "cuda");
     unsigned long long passed = r->counts[VERDICT_PASS], skipped = r->counts[VERDICT_SKIP];
     printf("forkgate: %llu passed, %llu failed, %llu skipped\n", passed,
            (unsigned long long)r->n - passed - skipped, skipped);

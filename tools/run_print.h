@@ -10,6 +10,7 @@
 struct run_print {
     int colour;              /* of stdout */
     int verbose;             /* every row */
+    int cuda;                /* the selected backend */
     int tier;                /* printed last; -1 before the first */
     int total[RUNNER_TIERS]; /* gates selected, by tier */
 };

@@ -52,7 +52,7 @@ static float truncate_to_float(int64_t sum, int scale) {
     int e;
     (void)frexp(x, &e);
     int lowest = e - 24 > -149 ? e - 24 : -149;
-    return (float)ldexp(trunc(ldexp(x, -lowest)), lowest);
+    return (float)ldexp(trunc(ldexp(x, -lowest)) + 0.0, lowest); /* cut to nothing is +0, never -0 */
 }
 
 static float block_sum(const struct term *terms, int n, int bits) {
