@@ -143,8 +143,10 @@ static int print_position(FILE *out, const struct explain_result *e, const struc
         equal += d->differing == 0;
         if (d->differing > 0 && shown(e, view, d)) print_delta(out, d);
     }
-    if (equal > 0)
+    if (equal > 0 && pos == e->worst_pos)
         fprintf(out, "  %5d  later ops of this row are equal again: a rounding swallowed it there\n", equal);
+    else if (equal > 0)
+        fprintf(out, "  %5d  ops of this row are equal on both sides\n", equal);
     return i;
 }
 
