@@ -4,6 +4,7 @@
 const struct command *const commands[] = {
     &cmd_run,
     &cmd_golden,
+    &cmd_mutants,
     &cmd_report,
     &cmd_generate,
     &cmd_replay,

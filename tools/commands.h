@@ -8,6 +8,7 @@ extern const struct command cmd_generate;
 extern const struct command cmd_replay;
 extern const struct command cmd_run;
 extern const struct command cmd_golden;
+extern const struct command cmd_mutants;
 extern const struct command cmd_report;
 extern const struct command cmd_diff;
 extern const struct command cmd_explain;

@@ -1,0 +1,202 @@
+/* cmd_mutants.c - `forkgate mutants`: the fault matrix, and what it says about the gates. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "build_info.h"
+#include "gates/mutants.h"
+#include "tools/commands.h"
+
+struct mutants_args {
+    struct cli_engine engine;
+    int tiers[TIER_PERF + 1];
+    int quick, list, timeout;
+    const char *only, *csv;
+};
+
+enum { OPT_ONLY = 0x500, OPT_QUICK, OPT_CSV, OPT_LIST, OPT_TIER, OPT_TIMEOUT };
+
+static const struct argp_option options[] = {
+    {"only", OPT_ONLY, "ID", 0, "one fault", 1},
+    {"quick", OPT_QUICK, NULL, 0, "a fault's own gates first, and no more after the first kill", 1},
+    {"tier", OPT_TIER, "LIST", 0, "parity,identity,tolerance (default: parity,identity)", 1},
+    {"timeout", OPT_TIMEOUT, "S", 0,
+     "seconds one gate may take (default: 20 times what it takes unharmed, 30 at least)", 1},
+    {"csv", OPT_CSV, "FILE", 0, "write the matrix, one row per fault and tier", 1},
+    {"list", OPT_LIST, NULL, 0, "list the faults, run nothing", 1},
+    {NULL, 0, NULL, 0, NULL, 0}};
+
+static void parse_tiers(struct argp_state *state, const char *list, int tiers[TIER_PERF + 1]) {
+    memset(tiers, 0, sizeof(int) * (TIER_PERF + 1));
+    for (const char *p = list; *p != '\0';) {
+        char name[16];
+        size_t n = strcspn(p, ",");
+        (void)snprintf(name, sizeof name, "%.*s", (int)(n < 15 ? n : 15), p);
+        int tier = tier_from_name(name);
+        if (tier != TIER_PARITY && tier != TIER_IDENTITY && tier != TIER_TOLERANCE)
+            argp_error(state, "--tier %s: want parity, identity or tolerance", name);
+        tiers[tier] = 1;
+        p += n;
+        if (*p == ',') p++;
+    }
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    struct mutants_args *a = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->engine;
+        return 0;
+    case OPT_ONLY:
+        a->only = arg;
+        return 0;
+    case OPT_QUICK:
+        a->quick = 1;
+        return 0;
+    case OPT_TIER:
+        parse_tiers(state, arg, a->tiers);
+        return 0;
+    case OPT_TIMEOUT:
+        a->timeout = cli_number(state, "--timeout", arg, 1, 100000);
+        return 0;
+    case OPT_CSV:
+        a->csv = arg;
+        return 0;
+    case OPT_LIST:
+        a->list = 1;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "unexpected argument '%s'", arg);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_child children[] = {{&cli_engine_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+static const struct argp argp = {
+    options,
+    parse,
+    "",
+    "Turns on each fault of fixtures/mutants.csv in forkgate-faults (the binary beside this one) and runs "
+    "the gates "
+    "against it. killed: a gate turned red; survived: it stayed green although it ran the fault; not "
+    "reached: it never "
+    "did. A fault that no tier kills is a hole, a gate that kills nothing is BLIND, and a legal regrouping "
+    "must be red in "
+    "identity and green elsewhere.\v"
+    "Examples:\n"
+    "  forkgate mutants --quick                     minutes: is every fault killed by something?\n"
+    "  forkgate mutants --csv mutants_cpu.csv       the whole matrix\n"
+    "  forkgate mutants --only merge-order          one fault against every gate\n"
+    "Exit: 0 every fault reached here is killed; 1 a hole, a false alarm or a blind gate; 2 a gate could not "
+    "judge, "
+    "nothing was killed, bad usage.\n",
+    children,
+    NULL,
+    NULL};
+
+static void print_result(void *sink, const struct mutant_result *r, size_t done, size_t total) {
+    (void)sink;
+    cli_progress_end();
+    if (done == 1) mutants_print_head(stdout);
+    mutants_print_row(stdout, r);
+    cli_progress("faults", done, total);
+}
+
+static void print_list(const struct mutant *m, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        printf("%-17s %-7s %-12s %-8s %s\n", m[i].id, mutant_where_name(m[i].where), m[i].op,
+               m[i].legal ? "legal" : mutant_size_name(m[i].size), m[i].description);
+}
+
+/* forkgate-faults lies beside this binary; this binary may be it. */
+static void faults_path(char *out, size_t room) {
+    const char *self = cli_self(), *slash = strrchr(self, '/');
+    int folder = slash == NULL ? 0 : (int)(slash - self) + 1;
+    (void)snprintf(out, room, "%.*sforkgate-faults", folder, self);
+}
+
+static enum status write_csv(const struct mutants_args *a, const char *command, const struct mutant_result *r,
+                             size_t n, struct err *err) {
+    struct device_info device = {.name = "cpu"};
+    char date[16];
+    time_t now = time(NULL);
+    struct tm tm;
+    if (a->csv == NULL) return STATUS_OK;
+    int cuda = a->engine.config.backend == BACKEND_CUDA;
+    if (cuda) RETURN_IF_ERROR(backend_cuda_device(&device, err));
+    if (gmtime_r(&now, &tm) == NULL || strftime(date, sizeof date, "%Y-%m-%d", &tm) == 0)
+        return err_set(err, STATUS_IO, "no date");
+    struct mutants_header h = {command,         date,
+                               device.name,     arch_name(a->engine.config.compute.arch),
+                               FORKGATE_COMMIT, cuda ? "cuda" : "cpu"};
+    return mutants_write_csv(a->csv, &h, r, n, err);
+}
+
+static int judge(const struct mutants_args *a, const struct mutant *m, size_t n, const char *command) {
+    char faults[4096];
+    struct err err = {""};
+    struct mutant_result *results = NULL;
+    size_t n_results = 0;
+    struct mutants_options o;
+    memset(&o, 0, sizeof o);
+    faults_path(faults, sizeof faults);
+    o.faults = faults;
+    o.model_path = a->engine.model;
+    o.source_dir = cli_source_dir();
+    o.config = a->engine.config;
+    o.registry = gate_registry;
+    memcpy(o.tiers, a->tiers, sizeof o.tiers);
+    o.only = a->only;
+    o.quick = a->quick;
+    o.timeout_s = a->timeout;
+    o.on_result = print_result;
+    enum status s = mutants_run(&o, m, n, &results, &n_results, &err);
+    cli_progress_end();
+    if (s == STATUS_OK) s = write_csv(a, command, results, n_results, &err);
+    if (s != STATUS_OK) {
+        mutants_free(results, n_results);
+        return cli_fail("mutants", &err);
+    }
+    struct mutants_judgement judgement;
+    mutants_judge(results, n_results, !a->quick && a->only == NULL, &judgement);
+    mutants_print_end(stdout, &judgement, results, n_results);
+    mutants_free(results, n_results);
+    return mutants_exit_code(&judgement);
+}
+
+/* The command as it was given, for the CSV; paths are shown by their last part. */
+static void command_text(int argc, char **argv, char *out, size_t room) {
+    size_t used = (size_t)snprintf(out, room, "%s", argv[0]);
+    for (int i = 1; i < argc && used < room; i++) {
+        const char *slash = strrchr(argv[i], '/');
+        used += (size_t)snprintf(out + used, room - used, " %s", slash == NULL ? argv[i] : slash + 1);
+    }
+}
+
+static int run(int argc, char **argv) {
+    struct mutants_args a;
+    struct mutant *m = NULL;
+    size_t n = 0;
+    char path[4096], command[512];
+    struct err err = {""};
+    memset(&a, 0, sizeof a);
+    a.tiers[TIER_PARITY] = a.tiers[TIER_IDENTITY] = 1;
+    cli_engine_default(&a.engine);
+    command_text(argc, argv, command, sizeof command);
+    cli_parse(&argp, argc, argv, &a);
+    (void)snprintf(path, sizeof path, "%s/fixtures/mutants.csv", cli_source_dir());
+    if (mutants_load(path, &m, &n, &err) != STATUS_OK) return cli_fail("mutants", &err);
+    int code = 0;
+    if (a.list)
+        print_list(m, n);
+    else
+        code = judge(&a, m, n, command);
+    free(m);
+    return code;
+}
+
+const struct command cmd_mutants = {"mutants", "run planted faults against the gates: can they fail?", &argp,
+                                    run};
