@@ -33,5 +33,8 @@ const struct gate *const gate_registry[] = {
     &gate_stream_cache_q8,
     &gate_stream_repeat_f16,
     &gate_stream_repeat_q8,
+    &gate_tolerance_op,
+    &gate_tolerance_stream_f16,
+    &gate_tolerance_stream_q8,
     NULL,
 };

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "gates/file_hash.h"
 #include "gates/golden.h"
 
 #define SIDE_TIMEOUT_S 1800.0 /* of one child: the whole tier's budget */
@@ -85,21 +86,6 @@ void side_describe(const struct side *s, char *out, size_t room) {
                        geometry);
 }
 
-static enum status hash_file(const char *path, struct hash128 *out, struct err *err) {
-    uint8_t block[16384];
-    size_t n;
-    FILE *f = fopen(path, "rb");
-    if (f == NULL) return err_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
-    hash_stream *h = hash_open();
-    while (h != NULL && (n = fread(block, 1, sizeof block, f)) > 0) hash_update(h, block, n);
-    int bad = ferror(f);
-    (void)fclose(f);
-    if (h == NULL) return err_set(err, STATUS_NOMEM, "%s: out of memory", path);
-    *out = hash_peek(h);
-    hash_close(h);
-    return bad ? err_set(err, STATUS_IO, "%s: cannot be read", path) : STATUS_OK;
-}
-
 /* Everything but the number of threads and the instruction set, which are the machine's. */
 static int same_options(const struct engine_config *a, const struct engine_config *b) {
     const struct geometry *g = &a->compute.geometry, *h = &b->compute.geometry;
@@ -120,8 +106,8 @@ enum status side_same(const struct side *a, const struct side *b, const char *se
     }
     if (!same_options(&a->config, &b->config) || strcmp(a->model, b->model) != 0) return STATUS_OK;
     if (a->fault != NULL || b->fault != NULL) return STATUS_OK;
-    RETURN_IF_ERROR(hash_file(a->kind == SIDE_ENGINE ? self : a->spec, &x, err));
-    RETURN_IF_ERROR(hash_file(b->kind == SIDE_ENGINE ? self : b->spec, &y, err));
+    RETURN_IF_ERROR(file_hash(a->kind == SIDE_ENGINE ? self : a->spec, &x, err));
+    RETURN_IF_ERROR(file_hash(b->kind == SIDE_ENGINE ? self : b->spec, &y, err));
     *same = hash_equal(&x, &y);
     return STATUS_OK;
 }
@@ -132,7 +118,7 @@ static enum status open_golden(const struct side *s, const char *dir, const stru
     struct golden_set set;
     struct golden_key key;
     struct hash128 model;
-    RETURN_IF_ERROR(hash_file(s->model, &model, err));
+    RETURN_IF_ERROR(file_hash(s->model, &model, err));
     RETURN_IF_ERROR(golden_key_of(&s->config, &model, p->bytes, p->n, &key));
     RETURN_IF_ERROR(golden_load(dir, &set, err));
     const struct golden_entry *e = golden_find(&set, &key);

@@ -59,6 +59,7 @@ static void point_from(const struct dump_record *base, const struct dump_record 
     p->got1 = logit_of(got, p->base_id1, p->base1, &p->bounded);
     p->got2 = p->base_id2 < 0 ? -INFINITY : logit_of(got, p->base_id2, p->base2, &p->bounded);
     p->invalid = !isfinite(got->logit1);
+    p->differs = (base->flags | got->flags) & DUMP_NO_HASH ? -1 : !hash_equal(&base->row, &got->row);
     p->kl = (double)NAN;
 }
 
@@ -144,6 +145,18 @@ struct tolerance_argmax tolerance_argmax_of(const struct tolerance_arm *a, doubl
         }
     }
     return m;
+}
+
+uint64_t tolerance_rows_differ(const struct tolerance_arm *a, uint64_t *unknown) {
+    uint64_t differ = 0, blank = 0;
+    for (int s = 0; s < a->n; s++) {
+        for (size_t i = 0; i < a->series[s].n; i++) {
+            differ += (uint64_t)(a->series[s].points[i].differs > 0);
+            blank += (uint64_t)(a->series[s].points[i].differs < 0);
+        }
+    }
+    if (unknown != NULL) *unknown = blank;
+    return differ;
 }
 
 uint64_t tolerance_forked(const struct tolerance_arm *a) {

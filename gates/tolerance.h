@@ -26,6 +26,7 @@ struct tolerance_point {
     float got1, got2;           /* the other side's logits of the same two ids */
     int bounded; /* of got1 and got2, how many are known from below only (not in a dump's record) */
     int invalid; /* the other side's row holds NaN or infinity */
+    int differs; /* the two rows' bits: 1 differ, 0 equal, -1 not known */
     double kl;   /* KL(base || other), nats; NaN where whole rows were not compared */
 };
 
@@ -76,6 +77,9 @@ struct tolerance_argmax {
 };
 /* A NaN margin makes every position hard: nothing is excused. */
 struct tolerance_argmax tolerance_argmax_of(const struct tolerance_arm *a, double margin);
+
+/* Positions whose rows differ in any bit; *unknown (may be NULL) counts those without both hashes. */
+uint64_t tolerance_rows_differ(const struct tolerance_arm *a, uint64_t *unknown);
 
 /* Streams in which the side would have left the base's tokens: by definition of forcing, its greedy forks. */
 uint64_t tolerance_forked(const struct tolerance_arm *a);

@@ -184,6 +184,16 @@ static int default_jobs(const struct run_args *a) {
     return a->engine.config.backend == BACKEND_CUDA ? 1 : cores > 4 ? 4 : cores;
 }
 
+/* forkgate-faults beside this binary, when it was built. */
+static const char *faults_binary(void) {
+    static char path[4096];
+    (void)snprintf(path, sizeof path, "%.4000s", cli_self());
+    char *slash = strrchr(path, '/');
+    if (slash == NULL) return NULL;
+    (void)snprintf(slash, sizeof path - (size_t)(slash - path), "/forkgate-faults");
+    return access(path, X_OK) == 0 ? path : NULL;
+}
+
 static int judge(const struct run_args *a, struct run_print *print, struct runner_options *o) {
     struct run_result result;
     struct err err = {""};
@@ -221,6 +231,7 @@ static int run(int argc, char **argv) {
     o.context.cause = a.cause;
     o.context.base = a.base;
     o.context.engine_cmd = a.engine_cmd;
+    o.context.faults = faults_binary();
     o.context.progress = cli_progress;
     o.registry = gate_registry;
     memcpy(o.tiers, a.tiers, sizeof o.tiers);

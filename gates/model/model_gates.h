@@ -11,5 +11,6 @@ extern const struct gate gate_stream_golden_f16, gate_stream_golden_q8, gate_str
     gate_stream_cache_q8, gate_stream_mixed_q8;
 extern const struct gate gate_model_rope, gate_reference_f32, gate_reference_f16, gate_reference_q8,
     gate_suite;
+extern const struct gate gate_tolerance_op, gate_tolerance_stream_f16, gate_tolerance_stream_q8;
 
 #endif

@@ -1,0 +1,192 @@
+/* tolerance_candidate.c - the candidate judged: forced along the base's tokens, and by itself.
+ * Source: DESIGN of forkgate, section 5 "Tier 4" points 2 and 3. Exercise: forkgate run --tier tolerance --class fa --cause TEXT */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "gates/model/tolerance_parts.h"
+
+/* ---- forced ---------------------------------------------------------------------------------------------------- */
+static void hard_row(const struct package *p) {
+    double margin = tolerance_margin(p->delta);
+    struct tolerance_argmax m = tolerance_argmax_of(&p->forced, margin);
+    char where[160] = "";
+    if (m.series >= 0) {
+        const struct tolerance_point *w = &p->forced.series[m.series].points[m.point];
+        (void)snprintf(where, sizeof where, "; first: %s step %zu, %d by %.4g nats became %d%s",
+                       p->forced.series[m.series].name, m.point, (int)w->base_id1,
+                       (double)w->base1 - (double)w->base2, (int)w->id1,
+                       w->invalid ? " (the row is not finite)" : "");
+    }
+    struct finding f = {"forced", "hard argmax",
+                        "moved",  (double)m.wrong,
+                        0,        tolerance_judged((double)m.wrong, 0, VERDICT_FAIL)};
+    tolerance_row(p, &f,
+                  "%llu of %llu positions are hard (margin > max(%.3g, 2 x %.4g) = %.4g); %llu moved%s",
+                  (unsigned long long)m.hard, (unsigned long long)m.points, TOLERANCE_MARGIN_FLOOR, p->delta,
+                  margin, (unsigned long long)m.wrong, where);
+    if (m.hard > 0) return;
+    tolerance_note(p, "forced", VERDICT_INCONCLUSIVE, "no position is hard: the argmax was never tested");
+}
+
+static void drift_row(const struct package *p) {
+    struct tolerance_delta d = tolerance_delta_of(&p->forced);
+    struct finding f = {"forced", "drift",      "max_abs",
+                        d.delta,  2 * p->delta, tolerance_judged(d.delta, 2 * p->delta, VERDICT_FAIL)};
+    tolerance_row(p, &f, "largest change of the base's two logits, nats, at %s step %zu; bound 2 x delta",
+                  d.series < 0 ? "-" : p->forced.series[d.series].name, d.point);
+}
+
+static void top_row(const struct package *p) {
+    struct tolerance_argmax m = tolerance_argmax_of(&p->forced, tolerance_margin(p->delta));
+    struct stats_interval t = stats_clopper_pearson(m.points - m.moved, m.points, 0.95);
+    double moved = m.points == 0 ? (double)NAN : (double)m.moved / (double)m.points;
+    double near = m.points == 0 ? (double)NAN : (double)m.near_ties / (double)m.points;
+    struct finding f = {"forced", "same top", "moved_share",
+                        moved,    near,       tolerance_judged(moved, near, VERDICT_FAIL)};
+    tolerance_row(p, &f,
+                  "same top-1 at %.4f %% of positions (95 %%: %.4f to %.4f); bound: the near-tie share",
+                  100 * (1 - moved), 100 * t.low, 100 * t.high);
+}
+
+/* KL grows with the square of the noise: TOLERANCE_KL_RATIO times the control's is twice its noise. */
+static enum status kl_row(const struct package *p, struct err *err) {
+    struct stats_mean own, control;
+    double most = 0;
+    RETURN_IF_ERROR(tolerance_kl_of(&p->forced, &own, &most, err));
+    RETURN_IF_ERROR(tolerance_kl_of(&p->benign[0], &control, NULL, err));
+    if (own.n == 0 || control.n == 0) {
+        tolerance_note(
+            p, "forced", VERDICT_SKIP,
+            "KL needs whole rows of base and candidate in this process; a side is another program");
+        return STATUS_OK;
+    }
+    double bound = TOLERANCE_KL_RATIO * (control.mean + 3 * control.se);
+    struct finding f = {"forced", "KL",  "mean",
+                        own.mean, bound, tolerance_judged(own.mean, bound, VERDICT_FAIL)};
+    tolerance_row(
+        p, &f,
+        "KL(base || candidate) %.3g +- %.2g nats (largest %.3g, %zu rows); control %.3g +- %.2g; bound "
+        "%g x (control + 3 SE)",
+        own.mean, own.se, most, own.n, control.mean, control.se, TOLERANCE_KL_RATIO);
+    return STATUS_OK;
+}
+
+/* A candidate whose every row is the base's has not been changed by its options. */
+static void effect_row(struct package *p) {
+    uint64_t unknown = 0, differ = tolerance_rows_differ(&p->forced, &unknown);
+    if (differ > 0 || unknown > 0) return;
+    int options = side_takes_options(&p->candidate);
+    tolerance_note(
+        p, "forced", options ? VERDICT_INCONCLUSIVE : VERDICT_PASS, "every row is the base's, bit for bit%s",
+        options ? ": the candidate's options changed nothing, or it is the base; ask --class bitwise"
+                : ": --class bitwise would do");
+}
+
+enum status tolerance_stage_forced(struct package *p, struct err *err) {
+    if (p->forced.n == 0) {
+        tolerance_note(p, "forced", VERDICT_INCONCLUSIVE,
+                       "the candidate cannot be forced along the base's tokens (no {follow} in its command)");
+        return STATUS_OK;
+    }
+    effect_row(p);
+    hard_row(p);
+    drift_row(p);
+    top_row(p);
+    return kl_row(p, err);
+}
+
+/* ---- by itself --------------------------------------------------------------------------------------------------- */
+struct tally {
+    uint64_t forked, explained, wrong, disagree;
+};
+
+/* Where the forced side leaves the base's tokens; the length when it never does. */
+static uint64_t forced_fork(const struct tolerance_series *s) {
+    for (size_t i = 0; i < s->n; i++)
+        if (s->points[i].id1 != s->points[i].token) return i;
+    return s->n;
+}
+
+static void stream_row(const struct package *p, int i, const struct diff_result *r, enum verdict v,
+                       const char *reason) {
+    double gap = !(r->gap_a < r->gap_b) ? r->gap_a : r->gap_b;
+    struct finding f = {"fork", p->battery.prompts[i].name, "gap", gap, 2 * p->delta, v};
+    tolerance_row(p, &f, "token %lld of %llu: %.200s", r->fork == UINT64_MAX ? -1LL : (long long)r->fork,
+                  (unsigned long long)r->count_a, reason);
+}
+
+static enum status judge_one(struct package *p, const char *dir, int i, struct tally *t, struct err *err) {
+    struct diff_control control = {p->delta, "benign arm of this run"};
+    struct diff_result r;
+    char reason[640];
+    dump *d = NULL;
+    RETURN_IF_ERROR(side_open_dump(&p->candidate, dir, &p->battery.prompts[i], &d, err));
+    enum verdict v = tolerance_judge_stream(p->streams[i], d, &control, &r, reason, sizeof reason);
+    int left = r.verdict != DIFF_IDENTICAL;
+    t->forked += (uint64_t)left;
+    t->explained += (uint64_t)(left && v == VERDICT_PASS);
+    t->wrong += (uint64_t)(v != VERDICT_PASS);
+    if (left || v != VERDICT_PASS) stream_row(p, i, &r, v, reason);
+    if (p->forced.n > 0 && v == VERDICT_PASS) {
+        uint64_t own = left ? r.fork : dump_count(p->streams[i]);
+        t->disagree += own != forced_fork(&p->forced.series[i]);
+    }
+    dump_close(d);
+    return STATUS_OK;
+}
+
+static void summary_rows(struct package *p, const struct tally *t) {
+    struct finding f = {"greedy",
+                        "forks explained",
+                        "unexplained",
+                        (double)t->wrong,
+                        0,
+                        tolerance_judged((double)t->wrong, 0, VERDICT_FAIL)};
+    tolerance_row(p, &f, "%llu of %d streams left the base, %llu explained as near-ties (2 x delta = %.4g)",
+                  (unsigned long long)t->forked, p->battery.n, (unsigned long long)t->explained,
+                  2 * p->delta);
+    if (p->forced.n == 0) return;
+    /* A foreign engine may prefill in other shapes than it decodes; forkgate itself may not. */
+    enum verdict otherwise = side_takes_options(&p->candidate) ? VERDICT_FAIL : VERDICT_PASS;
+    struct finding d = {"greedy",  "prefill against decode",
+                        "streams", (double)t->disagree,
+                        0,         tolerance_judged((double)t->disagree, 0, otherwise)};
+    tolerance_row(p, &d, "%llu streams leave the base elsewhere when decoded than when forced",
+                  (unsigned long long)t->disagree);
+}
+
+void tolerance_rate_row(const struct package *p, const char *arm, const char *unit,
+                        const struct tolerance_rate *own, const struct tolerance_rate *control) {
+    double q = stats_fisher_greater(own->hits, own->trials, control->hits, control->trials);
+    int few = p->battery.n < TOLERANCE_STREAMS;
+    struct finding f = {
+        arm,   "fork rate",          "1-p",
+        1 - q, 1 - TOLERANCE_FISHER, tolerance_judged(1 - q, 1 - TOLERANCE_FISHER, VERDICT_FAIL)};
+    if (few) f.verdict = VERDICT_INCONCLUSIVE;
+    tolerance_row(p, &f,
+                  "%llu forks in %llu %s, control %llu in %llu: one-sided Fisher p = %.4g (fails below %g)%s",
+                  (unsigned long long)own->hits, (unsigned long long)own->trials, unit,
+                  (unsigned long long)control->hits, (unsigned long long)control->trials, q, TOLERANCE_FISHER,
+                  few ? "; fewer than 64 streams decide nothing" : "");
+}
+
+enum status tolerance_stage_greedy(struct package *p, struct err *err) {
+    struct sampler_config greedy = sampler_greedy();
+    struct tally t = {0, 0, 0, 0};
+    char dir[WORK_PATH];
+    struct tolerance_rate own, control = {0, 0};
+    tolerance_progress(p, "tolerance: candidate streams, token", 0, 0);
+    RETURN_IF_ERROR(
+        side_generate(&p->candidate, &p->work, &greedy, p->plan->n_tokens, "candidate", dir, err));
+    for (int i = 0; i < p->battery.n; i++) RETURN_IF_ERROR(judge_one(p, dir, i, &t, err));
+    summary_rows(p, &t);
+    own.hits = t.forked;
+    own.trials = (uint64_t)p->battery.n;
+    for (int k = 0; k < p->n_control; k++) {
+        control.hits += tolerance_forked(&p->benign[k]);
+        control.trials += (uint64_t)p->battery.n;
+    }
+    tolerance_rate_row(p, "greedy", "streams", &own, &control);
+    return STATUS_OK;
+}

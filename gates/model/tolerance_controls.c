@@ -1,0 +1,192 @@
+/* tolerance_controls.c - what must hold before a candidate may be judged: a named cause, a base that is not the candidate, a
+ * base that repeats itself in a fresh process, and regroupings that moved something and say how much.
+ * Source: DESIGN of forkgate, section 5 "control groups". Exercise: forkgate run --tier tolerance --class fa --cause TEXT */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gates/model/tolerance_parts.h"
+#include "gates/tolerance_score.h"
+
+enum status tolerance_stage_guard(struct package *p, struct err *err) {
+    char a[256], b[256];
+    int same = 0;
+    side_describe(&p->base, a, sizeof a);
+    side_describe(&p->candidate, b, sizeof b);
+    if (p->ctx->cause == NULL || p->ctx->cause[0] == '\0') {
+        tolerance_note(p, "cause", VERDICT_INCONCLUSIVE,
+                       "bits are given up for a named reason or not at all: give --class fa --cause TEXT");
+        p->stop = 1;
+        return STATUS_OK;
+    }
+    RETURN_IF_ERROR(side_same(&p->base, &p->candidate, p->ctx->self, &same, err));
+    if (same) {
+        tolerance_note(
+            p, "base", VERDICT_INCONCLUSIVE,
+            "base and candidate are one program with one set of options (%s): self-comparison proves "
+            "nothing; give --base BINARY or the candidate's options",
+            a);
+        p->stop = 1;
+        return STATUS_OK;
+    }
+    tolerance_note(p, "base", VERDICT_PASS, "base: %.90s%s | candidate: %.90s | cause: %.60s", a,
+                   p->base_is_recorded ? " (recorded streams)" : "", b, p->ctx->cause);
+    return STATUS_OK;
+}
+
+/* ---- the base's streams ---------------------------------------------------------------------------------------- */
+static int base_unusable(struct package *p, int i) {
+    struct err err = {""};
+    const char *why = NULL;
+    uint64_t other = UINT64_MAX;
+    const dump *d = p->streams[i];
+    if (tolerance_greedy(d, &other, &err) != STATUS_OK) why = err.message;
+    if (why == NULL && other != UINT64_MAX)
+        why = "a token is not the raw argmax of its row: a penalty hides in the base";
+    if (why == NULL && dump_first_invalid(d, &why) == UINT64_MAX) return 0;
+    tolerance_note(p, "base", VERDICT_INCONCLUSIVE, "%s: %.200s", p->battery.prompts[i].name, why);
+    p->stop = 1;
+    return 1;
+}
+
+enum status tolerance_stage_streams(struct package *p, struct err *err) {
+    struct sampler_config greedy = sampler_greedy();
+    uint64_t tokens = 0;
+    tolerance_progress(p, "tolerance: base streams, token", 0, 0);
+    if (!p->base_is_recorded)
+        RETURN_IF_ERROR(
+            side_generate(&p->base, &p->work, &greedy, p->plan->n_tokens, "base", p->base_dir, err));
+    for (int i = 0; i < p->battery.n; i++) {
+        RETURN_IF_ERROR(side_open_dump(&p->base, p->base_dir, &p->battery.prompts[i], &p->streams[i], err));
+        tokens += dump_count(p->streams[i]);
+        if (base_unusable(p, i)) return STATUS_OK;
+    }
+    struct finding f = {"base", "greedy, penalty-free", "streams", p->battery.n, (double)NAN, VERDICT_PASS};
+    tolerance_row(p, &f, "%d streams, %llu tokens%s", p->battery.n, (unsigned long long)tokens,
+                  p->base_is_recorded ? ", recorded" : "");
+    return STATUS_OK;
+}
+
+/* ---- A/A ------------------------------------------------------------------------------------------------------- */
+/* Records that two dumps of one stream do not share, whatever both sides carry: tokens, top-2, row hashes. */
+static uint64_t records_differ(const dump *a, const dump *b, uint64_t *first) {
+    uint64_t n = dump_count(a) > dump_count(b) ? dump_count(a) : dump_count(b), differ = 0;
+    *first = UINT64_MAX;
+    for (uint64_t i = 0; i < n; i++) {
+        int same = i < dump_count(a) && i < dump_count(b);
+        if (same) {
+            const struct dump_record *x = dump_record_at(a, i), *y = dump_record_at(b, i);
+            same = x->token == y->token && x->flags == y->flags && x->id1 == y->id1 && x->id2 == y->id2 &&
+                   memcmp(&x->logit1, &y->logit1, sizeof x->logit1) == 0 &&
+                   memcmp(&x->logit2, &y->logit2, sizeof x->logit2) == 0 && hash_equal(&x->row, &y->row);
+        }
+        if (!same && differ++ == 0) *first = i;
+    }
+    return differ;
+}
+
+static enum status again_row(struct package *p, const struct side *s, const char *dir, int n, int forced,
+                             struct err *err) {
+    uint64_t differ = 0, records = 0;
+    char where[128] = "", label[96];
+    for (int i = 0; i < n; i++) {
+        dump *d = NULL;
+        uint64_t first = 0, these = 0;
+        RETURN_IF_ERROR(side_open_dump(s, dir, &p->battery.prompts[i], &d, err));
+        these = records_differ(p->streams[i], d, &first);
+        records += dump_count(p->streams[i]);
+        if (these > 0 && differ == 0)
+            (void)snprintf(where, sizeof where, "; first %s step %llu", p->battery.prompts[i].name,
+                           (unsigned long long)first);
+        differ += these;
+        dump_close(d);
+    }
+    (void)snprintf(label, sizeof label, "base again, fresh process, %d streams %s", n,
+                   forced ? "forced" : "generated");
+    struct finding f = {"a/a",          label, "rows",
+                        (double)differ, 0,     tolerance_judged((double)differ, 0, VERDICT_INCONCLUSIVE)};
+    tolerance_row(p, &f, "%llu of %llu records differ%s%s", (unsigned long long)differ,
+                  (unsigned long long)records, where,
+                  differ > 0 ? ": the base is not reproducible, nothing can be judged against it" : "");
+    if (differ > 0) p->stop = 1;
+    return STATUS_OK;
+}
+
+enum status tolerance_stage_again(struct package *p, struct err *err) {
+    struct sampler_config greedy = sampler_greedy();
+    struct side again = p->base;
+    struct battery few = p->battery;
+    struct side_work work = p->work;
+    char dir[WORK_PATH];
+    again.engine = NULL;
+    if (p->base.kind == SIDE_DUMPS) {
+        tolerance_note(
+            p, "a/a", VERDICT_SKIP,
+            "the base is a folder of dumps: that it repeats itself was shown when it was recorded");
+        return STATUS_OK;
+    }
+    if (p->base.kind == SIDE_ENGINE) { /* the same build and options, as a program */
+        again.kind = SIDE_BINARY;
+        (void)snprintf(again.spec, sizeof again.spec, "%s", p->ctx->self);
+    }
+    if (side_can_follow(&again)) {
+        tolerance_progress(p, "tolerance: base again", 0, 0);
+        RETURN_IF_ERROR(side_replay(&again, &p->work, p->base_dir, "again", dir, err));
+        RETURN_IF_ERROR(again_row(p, &again, dir, p->battery.n, 1, err));
+    }
+    few.n = few.n < p->plan->n_fresh ? few.n : p->plan->n_fresh;
+    work.battery = &few;
+    RETURN_IF_ERROR(side_generate(&again, &work, &greedy, p->plan->n_tokens, "again-decode", dir, err));
+    return again_row(p, &again, dir, few.n, 0, err);
+}
+
+/* ---- controls -------------------------------------------------------------------------------------------------- */
+static void delta_row(struct package *p, int k) {
+    struct tolerance_delta d = tolerance_delta_of(&p->benign[k]);
+    uint64_t differ = tolerance_rows_differ(&p->benign[k], NULL);
+    int usable =
+        d.delta > 0.0 && differ > 0; /* a regrouping that moves nothing was not applied; NaN is not > 0 */
+    struct finding f = {"benign", p->benign[k].label, "delta",
+                        d.delta,  (double)NAN,        usable ? VERDICT_PASS : VERDICT_INCONCLUSIVE};
+    tolerance_row(p, &f,
+                  "largest logit change %.4g nats at %s step %zu; %llu of %llu rows differ, %llu logits "
+                  "known from below%s",
+                  d.delta, d.series < 0 ? "-" : p->benign[k].series[d.series].name, d.point,
+                  (unsigned long long)differ, (unsigned long long)d.points, (unsigned long long)d.bounded,
+                  usable ? "" : ": the control moved nothing or is not finite, so it is no control");
+    if (!usable)
+        p->stop = 1;
+    else if (!(d.delta <= p->delta))
+        p->delta = d.delta;
+}
+
+static void near_tie_row(struct package *p) {
+    struct tolerance_argmax m = tolerance_argmax_of(&p->benign[0], tolerance_margin(p->delta));
+    double share = m.points == 0 ? (double)NAN : (double)m.near_ties / (double)m.points;
+    struct finding f = {"benign",
+                        "how much the gate can see",
+                        "near_tie_share",
+                        share,
+                        TOLERANCE_NEAR_TIES,
+                        tolerance_judged(share, TOLERANCE_NEAR_TIES, VERDICT_INCONCLUSIVE)};
+    tolerance_row(p, &f,
+                  "%llu of %llu positions have a margin within max(%.3g, 2 x delta) = %.4g nats; delta %.4g",
+                  (unsigned long long)m.near_ties, (unsigned long long)m.points, TOLERANCE_MARGIN_FLOOR,
+                  tolerance_margin(p->delta), p->delta);
+    if (f.verdict != VERDICT_PASS) p->stop = 1;
+}
+
+enum status tolerance_stage_controls(struct package *p, struct err *err) {
+    (void)err;
+    if (p->n_control == 0) {
+        tolerance_note(p, "benign", VERDICT_INCONCLUSIVE,
+                       "no control: the base is %s; give --base BINARY so that it can be regrouped",
+                       p->base.kind == SIDE_DUMPS ? "dumps without BASE-control-* beside them" : "a command");
+        p->stop = 1;
+        return STATUS_OK;
+    }
+    for (int k = 0; k < p->n_control; k++) delta_row(p, k);
+    if (!p->stop) near_tie_row(p);
+    return STATUS_OK;
+}

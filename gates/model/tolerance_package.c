@@ -1,0 +1,62 @@
+/* tolerance_package.c - see tolerance_package.h: opening, the order of the stages, closing. */
+#include "gates/model/tolerance_package.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gates/compare.h"
+#include "gates/model/tolerance_parts.h"
+
+static void step_done(void *ctx, uint64_t done, uint64_t total) {
+    struct package *p = ctx;
+    tolerance_progress(p, p->doing, done, total);
+}
+
+static enum status open_package(struct package *p, struct err *err) {
+    char prompts[WORK_PATH], list[WORK_PATH];
+    RETURN_IF_ERROR(compare_self_test(err));
+    (void)snprintf(prompts, sizeof prompts, "%.400s/fixtures/prompts", p->ctx->source_dir);
+    (void)snprintf(list, sizeof list, "%.400s/fixtures/battery.csv", p->ctx->source_dir);
+    RETURN_IF_ERROR(
+        battery_open(p->plan->battery != NULL ? p->plan->battery : list, prompts, &p->battery, err));
+    p->streams = calloc((size_t)p->battery.n + 1, sizeof *p->streams);
+    if (p->streams == NULL) return err_set(err, STATUS_NOMEM, "tolerance: out of memory");
+    RETURN_IF_ERROR(work_folder_make("forkgate-tolerance", &p->folder, err));
+    p->work.folder = &p->folder;
+    p->work.battery = &p->battery;
+    p->work.progress = step_done;
+    p->work.ctx = p;
+    p->doing = "tolerance";
+    return tolerance_sides_open(p, err);
+}
+
+static void close_package(struct package *p) {
+    tolerance_sides_close(p);
+    for (int i = 0; p->streams != NULL && i < p->battery.n; i++) dump_close(p->streams[i]);
+    free(p->streams);
+    tolerance_arm_free(&p->forced);
+    for (int i = 0; i < TOLERANCE_CONTROLS; i++) tolerance_arm_free(&p->benign[i]);
+    battery_close(&p->battery);
+    work_folder_remove(&p->folder);
+}
+
+enum status tolerance_package_run(const struct gate_context *ctx, const struct tolerance_plan *plan,
+                                  struct err *err) {
+    static tolerance_stage *const stages[] = {
+        tolerance_stage_guard,    tolerance_stage_streams, tolerance_stage_again,  tolerance_stage_force,
+        tolerance_stage_controls, tolerance_stage_forced,  tolerance_stage_greedy, tolerance_stage_sampling,
+        tolerance_stage_text,     tolerance_stage_negative};
+    struct package *p = calloc(1, sizeof *p);
+    if (p == NULL) return err_set(err, STATUS_NOMEM, "tolerance: out of memory");
+    p->ctx = ctx;
+    p->plan = plan;
+    p->delta = (double)NAN;
+    enum status s = open_package(p, err);
+    for (size_t i = 0; i < sizeof stages / sizeof stages[0] && s == STATUS_OK && !p->stop; i++)
+        s = stages[i](p, err);
+    close_package(p);
+    free(p);
+    return s;
+}

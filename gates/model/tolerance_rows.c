@@ -1,0 +1,86 @@
+/* tolerance_rows.c - evidence rows of the tolerance package: each with the numbers, the bound and a command that replays it.
+ * Source: ours. Exercise: forkgate run --tier tolerance --class fa --cause TEXT --csv rows.csv */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "gates/compare.h"
+#include "gates/model/tolerance_parts.h"
+
+enum verdict tolerance_judged(double value, double bound, enum verdict otherwise) {
+    return compare_judge(value, bound) == VERDICT_PASS ? VERDICT_PASS : otherwise;
+}
+
+/* Adds " OPTION 'text'" as one shell word; leaves it out when it does not fit or cannot be quoted simply. */
+static void add_word(char *out, size_t room, const char *option, const char *text) {
+    size_t used = strlen(out);
+    if (text == NULL || strchr(text, '\'') != NULL) return;
+    int n = snprintf(NULL, 0, " %s '%s'", option, text);
+    if (n < 0 || used + (size_t)n >= room) return;
+    (void)snprintf(out + used, room - used, " %s '%s'", option, text);
+}
+
+static void write_repro(const struct package *p, char *out, size_t room) {
+    char geometry[96];
+    const struct engine_config *c = &p->ctx->config;
+    geometry_format(&c->compute.geometry, geometry, sizeof geometry);
+    (void)snprintf(out, room, "forkgate run --tier tolerance --class fa --only %s --backend %s --geometry %s",
+                   p->plan->gate, c->backend == BACKEND_CUDA ? "cuda" : "cpu", geometry);
+    add_word(out, room, "--cause", p->ctx->cause);
+    add_word(out, room, "-m", p->ctx->model_path);
+    add_word(out, room, "--base", p->ctx->base);
+    add_word(out, room, "--engine-cmd", p->ctx->engine_cmd);
+}
+
+/* Kernels of the candidate that ran so far in this process; a child's are its own. */
+static void write_kernels(const struct package *p, char *out, size_t room) {
+    struct kernel_count counts[BACKEND_KERNELS_MAX];
+    engine *e = p->candidate.engine;
+    int n = e == NULL ? 0 : engine_kernel_counts(e, counts);
+    size_t used = 0;
+    out[0] = '\0';
+    for (int i = 0; i < n && used < room; i++)
+        if (counts[i].calls > 0)
+            used += (size_t)snprintf(out + used, room - used, "%s%s", used > 0 ? " " : "", counts[i].name);
+}
+
+static void emit(const struct package *p, const struct finding *f, const char *format, va_list args)
+    __attribute__((format(printf, 3, 0)));
+static void emit(const struct package *p, const struct finding *f, const char *format, va_list args) {
+    struct evidence row;
+    memset(&row, 0, sizeof row);
+    row.tier = TIER_TOLERANCE;
+    (void)snprintf(row.gate, sizeof row.gate, "%s", p->plan->gate);
+    (void)snprintf(row.test_case, sizeof row.test_case, "%s", f->test_case);
+    (void)snprintf(row.arm, sizeof row.arm, "%s", f->arm);
+    (void)snprintf(row.metric, sizeof row.metric, "%s", f->metric);
+    (void)snprintf(row.grade, sizeof row.grade, "measured");
+    row.value = f->value;
+    row.bound = f->bound;
+    row.verdict = f->verdict;
+    write_kernels(p, row.kernels, sizeof row.kernels);
+    write_repro(p, row.repro, sizeof row.repro);
+    (void)vsnprintf(row.note, sizeof row.note, format, args);
+    p->ctx->emit(p->ctx->sink, &row);
+}
+
+void tolerance_row(const struct package *p, const struct finding *f, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    emit(p, f, format, args);
+    va_end(args);
+}
+
+void tolerance_note(const struct package *p, const char *arm, enum verdict v, const char *format, ...) {
+    struct finding f = {arm, "", "none", (double)NAN, (double)NAN, v};
+    va_list args;
+    va_start(args, format);
+    emit(p, &f, format, args);
+    va_end(args);
+}
+
+void tolerance_progress(struct package *p, const char *doing, uint64_t done, uint64_t total) {
+    p->doing = doing;
+    if (p->ctx->progress != NULL) p->ctx->progress(doing, done, total);
+}
