@@ -143,6 +143,7 @@ static enum status replay_one(engine *e, const struct battery_prompt *p, const c
     request_of(p, to, &r);
     r.follow = follow;
     r.n = (int)dump_count(follow);
+    r.n_top_k = BATTERY_TOP_K;
     enum status s = generate_score(e, &r, &made, err);
     dump_close(made);
     dump_close(follow);

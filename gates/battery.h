@@ -29,7 +29,10 @@ void battery_close(struct battery *b);
 enum status battery_generate(engine *e, const struct battery *b, const struct sampler_config *sampler, int n,
                              const char *out_dir, generate_progress *progress, void *ctx, struct err *err);
 
-/* Teacher-forced along follow_dir/NAME.fgd into out_dir: what a control is made of (diff --control). */
+/* Teacher-forced along follow_dir/NAME.fgd into out_dir: what a control is made of (diff --control). Records carry the
+ * BATTERY_TOP_K largest logits, so that the followed dump's two candidates are still known where they fell from the top 2. */
+#define BATTERY_TOP_K 8
+
 enum status battery_replay(engine *e, const struct battery *b, const char *follow_dir, const char *out_dir,
                            generate_progress *progress, void *ctx, struct err *err);
 

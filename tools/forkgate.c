@@ -1,6 +1,7 @@
 /* forkgate.c - the one binary: a table of commands, --help, --version.
  * Not where anything is decided: a command parses, calls a library function and exits with its verdict.
  * Source: ours. Exercise: forkgate --help */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +51,7 @@ static int start_faults(void) {
 }
 
 int main(int argc, char **argv) {
+    (void)signal(SIGXFSZ, SIG_IGN); /* a file-size limit is a write error with a message, not a death */
     if (start_faults() != 0) return EXIT_TROUBLE;
     if (argc < 2) {
         (void)print_help(stderr);
