@@ -61,11 +61,16 @@ static enum status judge_one(const struct stream_arm *arm, const struct golden_s
 
 /* A run in which no product or no attention was counted has compared nothing. */
 static void launched_row(const struct stream_arm *arm) {
+    static const char *const product_names[] = {"matmul", "gemm", "gemv", "mmvq", "mmq"};
+    static const char *const attention_names[] = {"attention", "fa_prefill", "fa_decode"};
     struct kernel_count counts[BACKEND_KERNELS_MAX];
     int n = engine_kernel_counts(arm->engine, counts), products = 0, attention = 0;
     for (int i = 0; i < n; i++) {
-        products += counts[i].calls > 0 && strstr(counts[i].name, "matmul") != NULL;
-        attention += counts[i].calls > 0 && strstr(counts[i].name, "attention") != NULL;
+        if (counts[i].calls == 0) continue;
+        for (size_t k = 0; k < sizeof product_names / sizeof product_names[0]; k++)
+            products += strncmp(counts[i].name, product_names[k], strlen(product_names[k])) == 0;
+        for (size_t k = 0; k < sizeof attention_names / sizeof attention_names[0]; k++)
+            attention += strncmp(counts[i].name, attention_names[k], strlen(attention_names[k])) == 0;
     }
     streams_count_row(arm, "launched", "", products > 0 && attention > 0 ? 0 : 1,
                       products > 0 && attention > 0 ? "" : "no matmul or no attention kernel counted itself");

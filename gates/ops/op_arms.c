@@ -31,6 +31,15 @@ static void judged_row(const struct op_bench *b, const struct op_io *io, const c
     b->ctx->emit(b->ctx->sink, &row);
 }
 
+void op_arms_note(const struct op_bench *b, const struct op_io *io, enum verdict v, const char *note) {
+    struct evidence row;
+    start_row(b, io, "run", "none", &row);
+    row.value = row.bound = (double)NAN;
+    row.verdict = v;
+    (void)snprintf(row.note, sizeof row.note, "%.300s", note);
+    b->ctx->emit(b->ctx->sink, &row);
+}
+
 void bench_row(struct op_bench *b, const struct op_io *io, const char *arm, const char *metric, double value,
                double bound, const char *note) {
     judged_row(b, io, arm, metric, value, bound, note);
@@ -179,5 +188,7 @@ enum status op_arms_case(struct op_bench *b, struct op_io *io, struct err *err) 
     RETURN_IF_ERROR(oracle_rows(b, io, first, scratch, err));
     RETURN_IF_ERROR(twin_row(b, io, first, scratch, err));
     if (b->op->arms != NULL) RETURN_IF_ERROR(b->op->arms(b, io, first, err));
-    return b->n_cases == 0 ? negative_row(b, io, first, scratch, err) : STATUS_OK;
+    if (b->negative_done) return STATUS_OK;
+    b->negative_done = 1;
+    return negative_row(b, io, first, scratch, err);
 }

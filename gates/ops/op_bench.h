@@ -65,6 +65,7 @@ struct op_bench {
     int salt; /* poison of the current run */
     char kernels[128];
     size_t n_cases;
+    int negative_done; /* the harness damaged a result once and looked whether that is seen */
 };
 
 /* Runs all cases of the op that ctx selects and emits their rows; the whole of a gate's run function. */
