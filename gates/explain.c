@@ -108,21 +108,31 @@ static void compare_with_dump(const dump *d, const struct tape *t, int side, str
 
 /* ---- the first op and its first row ------------------------------------------------------------------------------ */
 
-/* STATUS_SHAPE when no op differs although the step does: the sides do not run the same list of ops. */
-static enum status find_op(const struct tape_ops *a, const struct tape_ops *b, struct explain_result *out,
-                           struct err *err) {
-    int cursor = 0;
+static void found(const struct tape_op *a, const char *kernel_b, struct explain_result *out) {
+    out->first = *a;
+    (void)snprintf(out->kernel_b, sizeof out->kernel_b, "%s", kernel_b);
+}
+
+/* An op that B has not is a finding when both sides run the same route; otherwise it is an input prepared in a form that
+ * only A's route needs. STATUS_SHAPE when no op differs although the step does. */
+static enum status find_op(const struct explain_request *r, const struct tape_ops *a,
+                           const struct tape_ops *b, struct explain_result *out, struct err *err) {
+    int cursor = 0, same_route = r->a->config.compute.route == r->b->config.compute.route;
     out->first_index = 0;
     for (int i = 0; i < a->n; i++) {
         int j = tape_find(b, &a->op[i], cursor);
-        if (j < 0) continue; /* an input prepared in a form that only one side's route needs */
+        if (j < 0 && !same_route) continue;
+        if (j < 0) {
+            out->not_run = 1;
+            found(&a->op[i], "", out);
+            return STATUS_OK;
+        }
         cursor = j + 1;
         if (a->op[i].cols != b->op[j].cols)
             return err_set(err, STATUS_SHAPE, "explain: %s has %lld columns on side A, %lld on side B",
                            a->op[i].tensor, (long long)a->op[i].cols, (long long)b->op[j].cols);
         if (a->op[i].sum != b->op[j].sum) {
-            out->first = a->op[i];
-            memcpy(out->kernel_b, b->op[j].kernel, sizeof out->kernel_b);
+            found(&a->op[i], b->op[j].kernel, out);
             return STATUS_OK;
         }
         out->first_index++;
@@ -164,8 +174,9 @@ static enum status locate(const struct explain_request *r, struct explain_eviden
     int step = out->first_step;
     out->first_pos = out->worst_pos = out->screen[0].steps[step].pos;
     out->rows = out->rows_differing = 1;
-    if (step == 0) RETURN_IF_ERROR(find_op(&out->screen[0].ops, &out->screen[1].ops, out, err));
+    if (step == 0) RETURN_IF_ERROR(find_op(r, &out->screen[0].ops, &out->screen[1].ops, out, err));
     struct tape_plan plan = plan_of(step + 1, step);
+    if (step == 0 && out->not_run) return STATUS_OK; /* of no row in particular */
     if (step == 0) {
         tape_op_key(&out->first, key);
         plan.rows_of = key;
@@ -174,7 +185,7 @@ static enum status locate(const struct explain_request *r, struct explain_eviden
         return STATUS_OK;
     }
     enum status s = run_both(r, "ops of the first step", &plan, again, err);
-    if (s == STATUS_OK) s = find_op(&again[0].ops, &again[1].ops, out, err);
+    if (s == STATUS_OK) s = find_op(r, &again[0].ops, &again[1].ops, out, err);
     tape_free(&again[0]);
     tape_free(&again[1]);
     return s;

@@ -62,6 +62,7 @@ struct explain_result {
     int first_index;      /* ops of the step that ran before it, all equal */
     struct tape_op first; /* rows: of the whole step */
     char kernel_b[TAPE_NAME];
+    int not_run;                      /* side B has no such op in that step */
     double bound;                     /* largest |B - A| that a reordering of the first op explains */
     int cache_equal;                  /* attention: the cache rows it may read; -1: not an input */
     struct explain_delta first_delta; /* of the first op at worst_pos */

@@ -2,14 +2,15 @@
  *   1 a side that gave other checksums in a second run              NOT-REPEATABLE
  *   2 equal logits, another choice (top2 differs)                   SAMPLING
  *   3 the sides were asked for another route or KV dtype            ARITHMETIC
- *   4 attention, and the cache rows it may read are not equal       STALE (they were equal when they were appended)
- *   5 all differing values of B are NaN                             UNWRITTEN (or an invalid operation: it says so)
- *   6 every difference within what a reordering can do (bound_of)   REGROUPING
- *   7 all differing values of B are one constant, A's are not       UNWRITTEN
- *   8 B's differing values, 8 or more of them (or the whole row),
+ *   4 an op of A that B did not run at all                          STALE
+ *   5 attention, and the cache rows it may read are not equal       STALE (they were equal when they were appended)
+ *   6 all differing values of B are NaN                             UNWRITTEN (or an invalid operation: it says so)
+ *   7 every difference within what a reordering can do (bound_of)   REGROUPING
+ *   8 all differing values of B are one constant, A's are not       UNWRITTEN
+ *   9 B's differing values, 8 or more of them (or the whole row),
  *     equal an earlier content of the buffer, or B's row is
  *     bit for bit another row                                       STALE
- *   9 anything else                                                 WRONG-VALUE
+ *  10 anything else                                                 WRONG-VALUE
  * Idea: the inputs of the first op are equal by construction, so the size and shape of its own difference decide.
  * Source: ours. Exercise: ctest -R unit.explain */
 #include <math.h>
@@ -93,21 +94,22 @@ static int stale_in(const struct pair *p, const struct tape_capture *c, int n_op
     return 0;
 }
 
-/* The whole row of B is another row of the same op. */
+static const struct tape_row *row_at(const struct tape *t, int pos) {
+    for (size_t i = 0; i < t->n_rows; i++)
+        if (t->rows[i].pos == pos) return &t->rows[i];
+    return NULL;
+}
+
+/* The whole row of B is another row of the same op, of either side. Where A's two rows are equal as well (the same token
+ * twice, before positions matter) that says nothing. */
 static int another_row(const struct explain_evidence *e, const struct explain_result *out, char *what,
                        size_t room) {
-    const struct tape *b = &e->rows[1];
-    uint64_t sum = 0;
-    int known = 0;
-    for (size_t i = 0; i < b->n_rows; i++)
-        if (b->rows[i].pos == out->worst_pos) {
-            sum = b->rows[i].sum;
-            known = 1;
-        }
-    for (int side = 0; known && side < 2; side++)
+    const struct tape_row *a = row_at(&e->rows[0], out->worst_pos), *b = row_at(&e->rows[1], out->worst_pos);
+    for (int side = 0; a != NULL && b != NULL && side < 2; side++)
         for (size_t i = 0; i < e->rows[side].n_rows; i++) {
-            const struct tape_row *row = &e->rows[side].rows[i];
-            if (row->pos == out->worst_pos || row->sum != sum) continue;
+            const struct tape_row *row = &e->rows[side].rows[i], *twin = row_at(&e->rows[0], row->pos);
+            if (row->pos == out->worst_pos || row->sum != b->sum) continue;
+            if (twin != NULL && twin->sum == a->sum) continue;
             (void)snprintf(what, room, "the row of position %d", row->pos);
             return 1;
         }
@@ -128,12 +130,8 @@ static int is_stale(const struct explain_evidence *e, const struct explain_resul
 
 /* Row length of the latest prepared input before op i: the K of a matrix product; 0 when there is none (route f32). */
 static int64_t input_length(const struct tape_capture *c, int i) {
-    for (int j = i - 1; j >= 0; j--) {
-        const struct tape_op *op = &c->ops.op[j];
-        size_t n = strlen(op->tensor);
-        if (strcmp(op->op, "act_prepare") == 0 && !(n > 2 && strcmp(op->tensor + n - 2, ".d") == 0))
-            return op->cols;
-    }
+    for (int j = i - 1; j >= 0; j--)
+        if (tape_is_input(&c->ops.op[j])) return c->ops.op[j].cols;
     return 0;
 }
 
@@ -257,6 +255,12 @@ void explain_judge(const struct explain_request *r, const struct explain_evidenc
                  "that shows; nothing can be said about either build. Compare the same route and KV dtype.",
                  route_name(a->compute.route), kv_dtype_name(a->kv), route_name(b->compute.route),
                  kv_dtype_name(b->kv), op);
+    else if (out->not_run)
+        CONCLUDE(EXPLAIN_STALE,
+                 "%s did not run on side B: whatever reads its buffer gets what an earlier op left there. "
+                 "Look at who "
+                 "decides that it is still good.",
+                 op);
     else if (out->cache_equal == 0)
         CONCLUDE(EXPLAIN_STALE,
                  "A stale or overwritten cache, read by %s: every row was equal when it was appended, yet "

@@ -154,22 +154,27 @@ static enum status take_f16(struct recorder *r, struct backend *b, const struct 
     return take(r, &y, err);
 }
 
-/* Codes and scales are two tensors: a flipped code and a moved scale are different findings. */
+/* Codes, scales and sums are three tensors: a flipped code, a moved scale and a forgotten sum are different findings. */
 static enum status take_q8(struct recorder *r, struct backend *b, const struct tap_event *e,
                            const char *tensor, struct err *err) {
     size_t n = (size_t)(e->rows * e->cols);
-    int64_t blocks = e->cols / act_block(e->act->kind);
-    char scales[TAPE_NAME];
+    int64_t blocks = e->cols / act_block(e->act->kind), groups = e->cols / ACT_SUM_GROUP;
+    char name[TAPE_NAME];
     RETURN_IF_ERROR(need_host(r, n, err));
     RETURN_IF_ERROR(copy_raw(r, b, e->act->q, n, err));
     for (size_t i = 0; i < n; i++) r->host[i] = (float)((const int8_t *)r->raw)[i];
     struct rows codes = {e->op, tensor, e->layer, e->rows, e->cols, e->cols, r->host, e->pos};
     RETURN_IF_ERROR(take(r, &codes, err));
-    size_t bytes = (size_t)(e->rows * blocks) * sizeof(float);
-    RETURN_IF_ERROR(b->copy_out(b, r->host, e->act->d, bytes, err));
-    (void)snprintf(scales, sizeof scales, "%.30s.d", tensor);
-    struct rows d = {e->op, scales, e->layer, e->rows, blocks, blocks, r->host, e->pos};
-    return take(r, &d, err);
+    RETURN_IF_ERROR(b->copy_out(b, r->host, e->act->d, (size_t)(e->rows * blocks) * sizeof(float), err));
+    (void)snprintf(name, sizeof name, "%.30s.d", tensor);
+    struct rows d = {e->op, name, e->layer, e->rows, blocks, blocks, r->host, e->pos};
+    RETURN_IF_ERROR(take(r, &d, err));
+    n = (size_t)(e->rows * groups);
+    RETURN_IF_ERROR(copy_raw(r, b, e->act->sum, n * sizeof(int16_t), err));
+    for (size_t i = 0; i < n; i++) r->host[i] = (float)((const int16_t *)r->raw)[i];
+    (void)snprintf(name, sizeof name, "%.30s.sum", tensor);
+    struct rows sums = {e->op, name, e->layer, e->rows, groups, groups, r->host, e->pos};
+    return take(r, &sums, err);
 }
 
 static enum status take_act(struct recorder *r, struct backend *b, const struct tap_event *e,

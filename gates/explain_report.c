@@ -46,7 +46,7 @@ static void print_where(FILE *out, const struct explain_result *e) {
     if (op->layer >= 0) fprintf(out, "layer %d ", op->layer);
     fprintf(out, "%s, tensor %s", op->op, op->tensor);
     if (op->kernel[0] != '\0') fprintf(out, ", kernel %s", op->kernel);
-    if (strcmp(op->kernel, e->kernel_b) != 0) fprintf(out, " (B: %s)", e->kernel_b);
+    if (strcmp(op->kernel, e->kernel_b) != 0) fprintf(out, " (B: %s)", e->not_run ? "not run" : e->kernel_b);
     fputc('\n', out);
     if (e->rows > 1)
         fprintf(out, "%-*s%d of its %d rows differ, from position %d on; position %d differs most\n", LABEL,
@@ -157,9 +157,7 @@ static void print_growth(FILE *out, const struct explain_result *e, const struct
 /* ---- the quantiser as amplifier -------------------------------------------------------------------------------- */
 
 static int is_codes(const struct explain_delta *d) {
-    size_t n = strlen(d->op.tensor);
-    return strcmp(d->op.op, "act_prepare") == 0 && strstr(d->op.tensor, ".q8_") != NULL &&
-           !(n > 2 && strcmp(d->op.tensor + n - 2, ".d") == 0);
+    return tape_is_input(&d->op) && strstr(d->op.tensor, ".q8_") != NULL;
 }
 
 static double relative_of(const struct explain_delta *d) {

@@ -84,6 +84,11 @@ int tape_find(const struct tape_ops *ops, const struct tape_op *like, int from) 
     return -1;
 }
 
+int tape_is_input(const struct tape_op *op) {
+    const char *dot = strchr(op->tensor, '.');
+    return strcmp(op->op, "act_prepare") == 0 && dot != NULL && strchr(dot + 1, '.') == NULL;
+}
+
 const struct tape_capture *tape_capture_at(const struct tape *t, int pos) {
     for (int i = 0; i < t->n_captures; i++)
         if (t->captures[i].pos == pos) return &t->captures[i];

@@ -41,7 +41,7 @@ struct tape_step {
 struct tape_op {
     int layer;              /* -1: embed and head */
     char op[TAPE_NAME];     /* "attention" */
-    char tensor[TAPE_NAME]; /* "attn"; act_prepare: "attn_norm.f16", "attn_norm.q8_32", "attn_norm.q8_32.d" */
+    char tensor[TAPE_NAME]; /* "attn"; act_prepare: "attn_norm.f16", "attn_norm.q8_32" and .d, .sum */
     char kernel[TAPE_NAME]; /* what the launch census says ran; empty where it cannot tell */
     int64_t rows, cols;
     uint64_t sum;
@@ -92,6 +92,8 @@ void tape_free(struct tape *t);
 void tape_op_key(const struct tape_op *op, char out[TAPE_KEY]);
 /* The op of the same layer, name and tensor, searched from index `from` on, then from the start; -1 when absent. */
 int tape_find(const struct tape_ops *ops, const struct tape_op *like, int from);
+/* 1 for what a product multiplies (codes or f16 values), 0 for the scales and sums beside codes and for other ops. */
+int tape_is_input(const struct tape_op *op);
 const struct tape_capture *tape_capture_at(const struct tape *t, int pos); /* NULL when absent */
 
 /* ---- building (recorder and reader) ---- */

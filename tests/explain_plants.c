@@ -80,7 +80,8 @@ static enum status bad_norm(struct backend *b, const float *x, const float *w, f
 static enum status bad_matmul(struct backend *b, const struct weight *w, const struct act *a, int64_t rows,
                               float *y, struct err *err) {
     RETURN_IF_ERROR(plain.matmul(b, w, a, rows, y, err));
-    for (int64_t i = 0; i < rows * w->n && w->n == shape.n_ff; i++) y[i] *= 0.5f;
+    int64_t columns = planted == PLANT_MM_HALF ? shape.n_ff : (int64_t)shape.n_kv_head * shape.head_dim;
+    for (int64_t i = 0; i < rows * w->n && w->n == columns; i++) y[i] *= 0.5f;
     return STATUS_OK;
 }
 
@@ -132,7 +133,7 @@ void plant_into(engine *e, enum plant plant) {
     if (plant == PLANT_STALE_ACT) b->act_prepare = bad_act;
     if (plant == PLANT_STALE_ACT || plant == PLANT_NORM_TAIL) b->embed = forget_act;
     if (plant == PLANT_NORM_TAIL) b->rmsnorm = bad_norm;
-    if (plant == PLANT_MM_HALF) b->matmul = bad_matmul;
+    if (plant == PLANT_MM_HALF || plant == PLANT_V_HALF) b->matmul = bad_matmul;
     if (plant == PLANT_KV_SCALE || plant == PLANT_KV_CLOBBER) b->kv_append = bad_kv;
     if (plant == PLANT_ADD_ULP || plant == PLANT_ADD_PERCENT) b->add = bad_add;
     if (plant == PLANT_TOP2_SWAP) b->top2 = bad_top2;

@@ -21,6 +21,7 @@ enum plant {
     PLANT_ADD_PERCENT, /* one is 1 % off */
     PLANT_TOP2_SWAP,   /* the second best wins */
     PLANT_LAST_ROW,    /* attention of layer 0 doubles the last row of a prompt */
+    PLANT_V_HALF,      /* keys and values are half */
     PLANT_NOISE        /* attention of layer 3 differs a little on every call */
 };
 

@@ -139,6 +139,18 @@ Test(explain, the_row_that_differs_most_is_the_one_that_is_judged) {
     dump_close(base);
 }
 
+/* The same token twice gives the same value row twice, on both sides: no sign of a stale buffer. */
+Test(explain, a_repeated_token_is_not_taken_for_a_stale_row) {
+    static const char again[] = " and and and and";
+    struct engine_config c = config_of(ROUTE_F16);
+    dump *base = stream_of(&c, again, 2, 0.0f);
+    struct explain_result r = explain(&c, &c, PLANT_V_HALF, base, NULL, again);
+    cr_assert_str_eq(r.first.tensor, "k", "%s", r.first.tensor);
+    cr_assert_eq(r.verdict, EXPLAIN_WRONG_VALUE, "%s", r.conclusion);
+    explain_free(&r);
+    dump_close(base);
+}
+
 /* The same ULP on q8: the quantiser turns it into whole codes. */
 Test(explain, on_q8_the_quantiser_shows_as_the_amplifier) {
     struct engine_config a = config_of(ROUTE_Q8), b = a;

@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Does `forkgate explain` name the planted op? Every fault of fixtures/mutants.csv that a twin has and that changes values,
+# against the sound build, on the first of several small set-ups where it moves a bit.
+# usage: explain_faults.sh FORKGATE FORKGATE_FAULTS SOURCE_DIR [ID...]
+# prints a table; exit 0 when every fault that moved a bit was named by its op, 1 when one was not, 2 when nothing ran
+set -uo pipefail
+forkgate=$1 faults=$2 src=$3
+shift 3
+export LC_ALL=C.UTF-8 FORKGATE_ROOT=$src
+unset FORKGATE_FAULT FORKGATE_FAULT_LOG
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+prompt=$(head -c 330 "$src/fixtures/prompts/boat-2k.txt") # some 90 tokens: two chunks of 64 keys
+models=$src/fixtures/models
+"$forkgate" make-model --from "$models/seedling-f16.gguf" --quant q4_k_m "$work/mixed.gguf" >/dev/null || exit 2
+"$forkgate" make-model --from "$models/seedling-f16.gguf" --quant q4_0 "$work/q4_0.gguf" >/dev/null || exit 2
+"$forkgate" make-model --shape tiny "$work/tiny.gguf" >/dev/null || exit 2
+"$forkgate" make-model --shape tiny --arch qwen3 "$work/qwen3.gguf" >/dev/null || exit 2
+
+# NAME: the options of a set-up
+options() {
+  case $1 in
+  q8) echo "-m $models/seedling-q8_0.gguf --route q8" ;;
+  f16) echo "-m $models/seedling-q8_0.gguf --route f16" ;;
+  kv8) echo "-m $models/seedling-q8_0.gguf --route f16 --kv q8_0" ;;
+  mixed) echo "-m $work/mixed.gguf --route q8" ;;
+  q4_0) echo "-m $work/q4_0.gguf --route q8" ;;
+  tiny) echo "-m $work/tiny.gguf --route q8" ;;
+  qwen3) echo "-m $work/qwen3.gguf --route q8" ;;
+  esac
+}
+setups="f16 q8 kv8 mixed q4_0 tiny qwen3" # f16 first: there a matrix product is the first to use the tensor-core model
+for s in $setups; do
+  # shellcheck disable=SC2046
+  "$forkgate" generate -p "$prompt" -n 3 --ignore-eos --geometry fa_chunk=64 $(options "$s") -o "$work/$s.fgd" >/dev/null 2>&1 ||
+    { echo "no stream of set-up $s"; exit 2; }
+done
+
+# explain_one ID SETUP: leaves op, verdict and code
+explain_one() {
+  rm -f "$work/log"
+  # shellcheck disable=SC2046
+  "$forkgate" explain "$work/$2.fgd" -p "$prompt" $(options "$2" | cut -d' ' -f1-2) --binary-b "$faults" \
+    --env-b FORKGATE_FAULT="$1" --env-b FORKGATE_FAULT_LOG="$work/log" >"$work/out" 2>"$work/err"
+  code=$?
+  verdict=$(sed -n 's/^verdict *//p' "$work/out")
+  op=$(sed -nE 's/^where .*: (layer [0-9]+ )?([a-z0-9_]+), tensor ([a-z0-9_.]+).*/\2/p' "$work/out")
+  at=$(sed -nE 's/^where .*: (layer [0-9]+ )?([a-z0-9_]+, tensor [a-z0-9_.]+).*/\1\2/p' "$work/out")
+}
+
+named=0 missed=0 quiet=0
+printf '%-16s %-6s %-12s %-34s %-15s %s\n' fault set-up planted 'named first' verdict result
+while IFS=, read -r id where op_planted legal _; do
+  [ "$id" != id ] && [ "$legal" = 0 ] && [ "$where" != kernel ] || continue
+  case $op_planted in session | sampler) continue ;; esac # no op of a forced run
+  [ $# -eq 0 ] || [[ " $* " == *" $id "* ]] || continue
+  result='not reached'
+  for s in $setups; do
+    explain_one "$id" "$s"
+    [ -s "$work/log" ] && [ "$result" = 'not reached' ] && result='reached, no bit moved'
+    [ "$code" -eq 2 ] && result="trouble: $(head -c 60 "$work/err")"
+    [ "$code" -eq 1 ] || continue
+    result=MISS
+    [ "$op" = "$op_planted" ] && result=hit
+    break
+  done
+  case $result in hit) named=$((named + 1)) ;; MISS) missed=$((missed + 1)) ;; *) quiet=$((quiet + 1)) s=- at=- verdict=- ;; esac
+  printf '%-16s %-6s %-12s %-34s %-15s %s\n' "$id" "$s" "$op_planted" "$at" "$verdict" "$result"
+done <"$src/fixtures/mutants.csv"
+echo "explain: $named named, $missed missed, $quiet without a moved bit"
+[ "$missed" -eq 0 ] || exit 1
+[ "$named" -gt 0 ] || exit 2
