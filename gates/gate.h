@@ -27,7 +27,7 @@ struct evidence {
     char gate[48];       /* "op.rmsnorm" */
     char test_case[128]; /* "cols=257 rows=3 family=outlier" */
     char arm[32];        /* "twin-exact", "oracle", "poison", "a/a", "negative" */
-    char kernels[128];   /* kernel ids executed, space separated */
+    char kernels[512];   /* kernel ids executed, space separated */
     char metric[32];     /* "max_abs", "bits", "count" */
     double value, bound; /* accepted only by value <= bound; NaN where there is none */
     enum verdict verdict;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "gates/coverage.h"
 #include "gates/report.h"
 #include "gates/runner.h"
 #include "tools/commands.h"
@@ -194,12 +195,24 @@ static const char *faults_binary(void) {
     return access(path, X_OK) == 0 ? path : NULL;
 }
 
+/* A complete run must have run every kernel of the backend; the gates are through, so a device may be opened here. */
+static enum status judge_coverage(const struct run_args *a, struct run_print *print, struct run_result *r,
+                                  struct err *err) {
+    struct coverage c;
+    RETURN_IF_ERROR(coverage_of_run(r, &a->engine.config, &c, err));
+    RETURN_IF_ERROR(coverage_judge(&c, &a->engine.config, r, err));
+    cli_progress_end();
+    coverage_print(stdout, &c, print->verbose);
+    return STATUS_OK;
+}
+
 static int judge(const struct run_args *a, struct run_print *print, struct runner_options *o) {
     struct run_result result;
     struct err err = {""};
     run_print_header(&o->context);
     count_tiers(print, o);
     enum status s = runner_run(o, &result, &err);
+    if (s == STATUS_OK && coverage_is_complete(o, &result)) s = judge_coverage(a, print, &result, &err);
     if (s == STATUS_OK) s = write_reports(a, &result, &err);
     int code = s == STATUS_OK ? verdict_exit_code(result.counts) : cli_fail("run", &err);
     if (s == STATUS_OK && result.n == 0) fprintf(stderr, "forkgate: run: no gate is selected\n");

@@ -79,6 +79,7 @@ static void number_row(const struct stream_arm *a, const char *arm, const char *
     (void)snprintf(row.repro, sizeof row.repro, "forkgate run --only %s%s", a->gate,
                    a->ctx->full_battery ? " --battery full" : "");
     (void)snprintf(row.note, sizeof row.note, "%s", note);
+    streams_note_kernels(a->engine, row.kernels, sizeof row.kernels);
     row.value = value;
     row.bound = bound;
     row.verdict = isfinite(value) && value <= bound ? VERDICT_PASS : VERDICT_FAIL;

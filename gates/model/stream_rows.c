@@ -7,7 +7,7 @@
 #include "gates/compare.h"
 #include "gates/model/streams.h"
 
-static void note_kernels(engine *e, char *out, size_t room) {
+void streams_note_kernels(engine *e, char *out, size_t room) {
     struct kernel_count counts[BACKEND_KERNELS_MAX];
     int n = e == NULL ? 0 : engine_kernel_counts(e, counts);
     size_t used = 0;
@@ -24,7 +24,7 @@ static void start_row(const struct stream_arm *a, const char *arm, const char *t
     (void)snprintf(row->arm, sizeof row->arm, "%s", arm);
     (void)snprintf(row->metric, sizeof row->metric, "%s", metric);
     (void)snprintf(row->grade, sizeof row->grade, "measured");
-    note_kernels(a->engine, row->kernels, sizeof row->kernels);
+    streams_note_kernels(a->engine, row->kernels, sizeof row->kernels);
     char geometry[96];
     geometry_format(&a->ctx->config.compute.geometry, geometry, sizeof geometry);
     (void)snprintf(row->repro, sizeof row->repro, "forkgate run --only %s --backend %s --geometry %s%s",

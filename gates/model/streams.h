@@ -75,6 +75,8 @@ void streams_count_row(const struct stream_arm *a, const char *arm, const char *
 /* A row without numbers: SKIP, ERROR or INCONCLUSIVE with its reason. */
 void streams_note_row(const struct stream_arm *a, const char *arm, const char *test_case, enum verdict v,
                       const char *note);
+/* Names of the kernels that the engine has launched so far, space separated; "" without an engine. */
+void streams_note_kernels(engine *e, char *out, size_t room);
 /* The negative arm: a flipped row-hash bit in `d` must be seen. */
 enum status streams_negative_row(const struct stream_arm *a, const dump *d, struct err *err);
 

@@ -63,7 +63,7 @@ struct op_bench {
     void *host[BENCH_HOST]; /* of the current case */
     int n_host;
     int salt; /* poison of the current run */
-    char kernels[128];
+    char kernels[512];
     size_t n_cases;
     int negative_done; /* the harness damaged a result once and looked whether that is seen */
 };

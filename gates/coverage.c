@@ -1,0 +1,137 @@
+/* coverage.c - see coverage.h. */
+#include "gates/coverage.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "gates/table.h"
+
+void coverage_start(struct coverage *c, const struct kernel_count *kernels, int n) {
+    memset(c, 0, sizeof *c);
+    for (int i = 0; i < n && i < BACKEND_KERNELS_MAX; i++)
+        (void)snprintf(c->kernels[c->n_kernels++], sizeof c->kernels[0], "%s", kernels[i].name);
+}
+
+static void mark(struct coverage *c, int gate, const char *word, size_t n) {
+    for (int k = 0; k < c->n_kernels; k++)
+        if (strlen(c->kernels[k]) == n && memcmp(c->kernels[k], word, n) == 0) c->ran[k][gate] = 1;
+}
+
+void coverage_add(struct coverage *c, const struct gate_result *g) {
+    if (c->n_gates == COVERAGE_GATES) return;
+    c->gates[c->n_gates] = g->gate;
+    for (size_t i = 0; i < g->n_rows; i++) {
+        for (const char *p = g->rows[i].kernels; *p != '\0';) {
+            size_t n = strcspn(p, " ");
+            mark(c, c->n_gates, p, n);
+            p += n + (p[n] == ' ');
+        }
+    }
+    c->n_gates++;
+}
+
+int coverage_gates_of(const struct coverage *c, int kernel) {
+    int n = 0;
+    for (int g = 0; g < c->n_gates; g++) n += c->ran[kernel][g];
+    return n;
+}
+
+int coverage_missing(const struct coverage *c) {
+    int n = 0;
+    for (int k = 0; k < c->n_kernels; k++) n += coverage_gates_of(c, k) == 0;
+    return n;
+}
+
+/* ---- of a run -------------------------------------------------------------------------------------------------- */
+enum status coverage_of_run(const struct run_result *r, const struct engine_config *config,
+                            struct coverage *out, struct err *err) {
+    struct backend *b = NULL;
+    struct kernel_count kernels[BACKEND_KERNELS_MAX];
+    RETURN_IF_ERROR(config->backend == BACKEND_CUDA ? backend_cuda_open(&config->compute, &b, err)
+                                                    : backend_cpu_open(&config->compute, &b, err));
+    coverage_start(out, kernels, b->kernel_counts(b, kernels));
+    b->close(b);
+    for (size_t i = 0; i < r->n; i++) coverage_add(out, &r->gates[i]);
+    return STATUS_OK;
+}
+
+int coverage_is_complete(const struct runner_options *o, const struct run_result *r) {
+    if (o->context.only != NULL || !o->tiers[TIER_PARITY] || !o->tiers[TIER_IDENTITY]) return 0;
+    /* a tier behind a red one, or a gate that needs another model, ran nothing: somebody else's kernels are missing */
+    for (size_t i = 0; i < r->n; i++)
+        if (r->gates[i].verdict == VERDICT_SKIP && r->gates[i].gate->tier != TIER_SUITE &&
+            !r->gates[i].gate->needs_cuda)
+            return 0;
+    return r->n > 0;
+}
+
+static const struct gate gate_coverage = {
+    .id = "coverage.kernels",
+    .tier = TIER_PARITY,
+    .claim = "every kernel of the selected backend ran in some gate",
+};
+
+static void name_missing(const struct coverage *c, char *out, size_t room) {
+    size_t used = (size_t)snprintf(out, room, "never ran:");
+    for (int k = 0; k < c->n_kernels && used < room; k++)
+        if (coverage_gates_of(c, k) == 0)
+            used += (size_t)snprintf(out + used, room - used, " %s", c->kernels[k]);
+}
+
+enum status coverage_judge(const struct coverage *c, const struct engine_config *config, struct run_result *r,
+                           struct err *err) {
+    int missing = coverage_missing(c);
+    struct gate_result *gates = realloc(r->gates, (r->n + 1) * sizeof *gates);
+    struct evidence *row = calloc(1, sizeof *row);
+    if (gates != NULL) r->gates = gates;
+    if (gates == NULL || row == NULL) {
+        free(row);
+        return err_set(err, STATUS_NOMEM, "coverage: out of memory");
+    }
+    row->tier = gate_coverage.tier;
+    (void)snprintf(row->gate, sizeof row->gate, "%s", gate_coverage.id);
+    (void)snprintf(row->test_case, sizeof row->test_case, "%d kernels", c->n_kernels);
+    (void)snprintf(row->arm, sizeof row->arm, "launched");
+    (void)snprintf(row->metric, sizeof row->metric, "missing");
+    (void)snprintf(row->grade, sizeof row->grade, "measured");
+    (void)snprintf(row->repro, sizeof row->repro, "forkgate run --backend %s",
+                   config->backend == BACKEND_CUDA ? "cuda" : "cpu");
+    if (missing > 0) name_missing(c, row->note, sizeof row->note);
+    row->value = missing;
+    row->verdict = missing == 0 && c->n_kernels > 0 ? VERDICT_PASS : VERDICT_FAIL;
+    struct gate_result *g = &r->gates[r->n++];
+    memset(g, 0, sizeof *g);
+    g->gate = &gate_coverage;
+    g->rows = row;
+    g->n_rows = 1;
+    g->verdict = row->verdict;
+    r->counts[g->verdict]++;
+    return STATUS_OK;
+}
+
+/* ---- showing --------------------------------------------------------------------------------------------------- */
+void coverage_print(FILE *out, const struct coverage *c, int verbose) {
+    fprintf(out, "coverage: %d of %d kernels ran\n", c->n_kernels - coverage_missing(c), c->n_kernels);
+    for (int k = 0; k < c->n_kernels; k++) {
+        if (coverage_gates_of(c, k) == 0) fprintf(out, "  %-24s NOT RUN by any gate\n", c->kernels[k]);
+        if (coverage_gates_of(c, k) == 0 || !verbose) continue;
+        fprintf(out, "  %-24s", c->kernels[k]);
+        for (int g = 0; g < c->n_gates; g++)
+            if (c->ran[k][g]) fprintf(out, " %s", c->gates[g]->id);
+        fprintf(out, "\n");
+    }
+}
+
+enum status coverage_write_csv(const char *path, const struct coverage *c, struct err *err) {
+    const char *columns[COVERAGE_GATES + 2] = {"kernel", "gates"};
+    table_writer *w = NULL;
+    for (int g = 0; g < c->n_gates; g++) columns[g + 2] = c->gates[g]->id;
+    RETURN_IF_ERROR(table_writer_open(path, NULL, TABLE_LF, columns, c->n_gates + 2, &w, err));
+    for (int k = 0; k < c->n_kernels; k++) {
+        table_put_text(w, c->kernels[k]);
+        table_put_u64(w, (uint64_t)coverage_gates_of(c, k));
+        for (int g = 0; g < c->n_gates; g++) table_put_u64(w, c->ran[k][g]);
+        table_end_row(w);
+    }
+    return table_writer_finish(w, err);
+}
