@@ -36,5 +36,6 @@ const struct gate *const gate_registry[] = {
     &gate_tolerance_op,
     &gate_tolerance_stream_f16,
     &gate_tolerance_stream_q8,
+    &gate_perf_prefill,
     NULL,
 };

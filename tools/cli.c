@@ -27,6 +27,14 @@ int cli_number(struct argp_state *state, const char *option, const char *arg, lo
     return (int)v;
 }
 
+double cli_real(struct argp_state *state, const char *option, const char *arg, double low, double high) {
+    char *end = NULL;
+    double v = strtod(arg, &end);
+    if (end == arg || *end != '\0' || !(v >= low && v <= high))
+        argp_error(state, "%s %s: want a number from %g to %g", option, arg, low, high);
+    return v;
+}
+
 int cli_fail(const char *command, const struct err *err) {
     fprintf(stderr, "forkgate: %s: %s\n", command, err->message);
     return EXIT_TROUBLE;

@@ -24,6 +24,8 @@ void cli_parse(const struct argp *argp, int argc, char **argv, void *input);
 
 /* A whole number in [low, high], or a usage error that names the option. */
 int cli_number(struct argp_state *state, const char *option, const char *arg, long low, long high);
+/* The same for a real number. */
+double cli_real(struct argp_state *state, const char *option, const char *arg, double low, double high);
 
 /* "forkgate COMMAND: message" on stderr; returns EXIT_TROUBLE. */
 int cli_fail(const char *command, const struct err *err);

@@ -12,6 +12,8 @@ const struct command *const commands[] = {
     &cmd_explain,
     &cmd_bisect,
     &cmd_trace,
+    &cmd_ab,
+    &cmd_bench,
     &cmd_inspect,
     &cmd_import,
     &cmd_make_model,

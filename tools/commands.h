@@ -5,6 +5,8 @@
 #include "tools/cli.h"
 
 extern const struct command cmd_generate;
+extern const struct command cmd_ab;
+extern const struct command cmd_bench;
 extern const struct command cmd_replay;
 extern const struct command cmd_run;
 extern const struct command cmd_golden;

@@ -1,0 +1,229 @@
+/* cmd_ab.c - `forkgate ab`: two geometries of this build, or two binaries, timed in turns; a decision under a named bar. */
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gates/ab.h"
+#include "tools/commands.h"
+#include "tools/slurp.h"
+
+struct ab_args {
+    struct cli_engine engine;
+    const char *binary[2], *geometry[2]; /* of A and of B */
+    const char *file, *csv;
+    int rounds, n_decode, decode;
+    double warm_s, bar;
+};
+
+enum {
+    OPT_A = 0x600,
+    OPT_B,
+    OPT_A_GEOMETRY,
+    OPT_B_GEOMETRY,
+    OPT_ROUNDS,
+    OPT_DECODE,
+    OPT_WARM,
+    OPT_BAR,
+    OPT_METRIC,
+    OPT_CSV
+};
+
+static const struct argp_option options[] = {
+    {"a", OPT_A, "BINARY", 0, "side A: a forkgate binary (default: this build)", 1},
+    {"b", OPT_B, "BINARY", 0, "side B", 1},
+    {"a-geometry", OPT_A_GEOMETRY, "LIST", 0, "side A's geometry, as --geometry", 1},
+    {"b-geometry", OPT_B_GEOMETRY, "LIST", 0, "side B's geometry", 1},
+    {"bar", OPT_BAR, "PERCENT", 0, "gain that B must reach (default +1.5)", 2},
+    {"metric", OPT_METRIC, "prefill|decode", 0, "what the bar is about (default prefill)", 2},
+    {"rounds", OPT_ROUNDS, "N", 0, "rounds of A, A again and B (default 7)", 2},
+    {"warm", OPT_WARM, "SECONDS", 0, "warm-up of each side (default 1)", 2},
+    {"file", 'f', "FILE", 0, "prompt (default fixtures/prompts/whale-512.txt)", 2},
+    {"decode", OPT_DECODE, "N", 0, "decode steps after the prompt (default 16)", 2},
+    {"csv", OPT_CSV, "FILE", 0, "write every round as CSV", 2},
+    {NULL, 0, NULL, 0, NULL, 0}};
+
+static error_t parse_bar(struct ab_args *a, int key, char *arg, struct argp_state *state) {
+    switch (key) {
+    case OPT_BAR:
+        a->bar = 0.01 * cli_real(state, "--bar", arg, 0.1, 900);
+        return 0;
+    case OPT_METRIC:
+        a->decode = strcmp(arg, "decode") == 0;
+        if (!a->decode && strcmp(arg, "prefill") != 0)
+            argp_error(state, "--metric %s: want prefill or decode", arg);
+        return 0;
+    case OPT_ROUNDS:
+        a->rounds = cli_number(state, "--rounds", arg, AB_ROUNDS_MIN, AB_ROUNDS_MAX);
+        return 0;
+    case OPT_DECODE:
+        a->n_decode = cli_number(state, "--decode", arg, 0, 1 << 20);
+        return 0;
+    case OPT_WARM:
+        a->warm_s = cli_real(state, "--warm", arg, 0, 3600);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static void check(const struct ab_args *a, struct argp_state *state) {
+    if (a->binary[0] == NULL && a->binary[1] == NULL && a->geometry[0] == NULL && a->geometry[1] == NULL)
+        argp_error(state, "give two sides: --a and --b, or --a-geometry and --b-geometry");
+    if (a->decode && a->n_decode == 0) argp_error(state, "--metric decode needs --decode of at least 1");
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    struct ab_args *a = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->engine;
+        return 0;
+    case OPT_A:
+    case OPT_B:
+        a->binary[key - OPT_A] = arg;
+        return 0;
+    case OPT_A_GEOMETRY:
+    case OPT_B_GEOMETRY:
+        a->geometry[key - OPT_A_GEOMETRY] = arg;
+        return 0;
+    case 'f':
+        a->file = arg;
+        return 0;
+    case OPT_CSV:
+        a->csv = arg;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "unexpected argument '%s'", arg);
+        return 0;
+    case ARGP_KEY_END:
+        check(a, state);
+        return 0;
+    default:
+        return parse_bar(a, key, arg, state);
+    }
+}
+
+static const struct argp_child children[] = {{&cli_engine_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+static const struct argp argp = {
+    options,
+    parse,
+    "",
+    "Is B faster than A? Rounds of A, A again and B in alternating order after a warm-up; every round is "
+    "printed. The bar "
+    "is named before anything is measured. When A and A again differ by more than half the bar there is no "
+    "decision.\v"
+    "Examples:\n"
+    "  forkgate ab --b-geometry fa_tkv=64\n"
+    "  forkgate ab --a build-before/forkgate --b build/forkgate --bar 1.5 --csv ab.csv\n"
+    "  forkgate ab --a-geometry fa_tq=64 --b-geometry fa_tq=128 --backend cuda -f "
+    "fixtures/prompts/boat-2k.txt\n"
+    "Exit: 0 B reaches the bar; 1 it does not; 2 no decision, or trouble.\n",
+    children,
+    NULL,
+    NULL};
+
+/* ---- sides --------------------------------------------------------------------------------------------------------- */
+struct ab_side {
+    struct engine_config config;
+    bench *bench;            /* this build */
+    struct ab_binary binary; /* another */
+};
+
+static enum status side_start(const struct ab_args *a, int k, const struct bench_work *w, const char *file,
+                              struct ab_side *s, ab_measure **measure, void **ctx, struct err *err) {
+    s->config = a->engine.config;
+    if (a->geometry[k] != NULL)
+        RETURN_IF_ERROR(geometry_parse(a->geometry[k], &s->config.compute.geometry, err));
+    if (a->binary[k] != NULL) {
+        struct ab_binary b = {a->binary[k], a->engine.model, file, s->config, a->n_decode, a->warm_s};
+        s->binary = b;
+        *measure = ab_measure_binary;
+        *ctx = &s->binary;
+        return STATUS_OK;
+    }
+    RETURN_IF_ERROR(bench_start(a->engine.model, &s->config, w, &s->bench, err));
+    *measure = ab_measure_bench;
+    *ctx = s->bench;
+    return bench_warm(s->bench, a->warm_s, err);
+}
+
+static void print_side(const struct ab_args *a, int k, const struct ab_side *s) {
+    char geometry[96];
+    geometry_format(&s->config.compute.geometry, geometry, sizeof geometry);
+    printf("%c: %s, %s, route %s\n", "AB"[k], a -> binary[k] != NULL ? a -> binary[k] : "this build",
+           geometry, route_name(s->config.compute.route));
+}
+
+static void print_round(void *sink, int round, enum ab_arm arm, const struct ab_sample *s) {
+    (void)sink;
+    printf("round %-3d %-2s  prefill %10.2f tok/s   decode %9.2f tok/s   clock %s\n", round + 1,
+           ab_arm_name(arm), s->round.prefill, s->round.decode, s->clock);
+    (void)fflush(stdout);
+}
+
+static int same_sides(const struct ab_args *a, const struct ab_side s[2]) {
+    const struct geometry *g = &s[0].config.compute.geometry, *h = &s[1].config.compute.geometry;
+    const char *x = a->binary[0], *y = a->binary[1];
+    int programs = (x == NULL) == (y == NULL) && (x == NULL || strcmp(x, y) == 0);
+    return programs && g->fa_tq == h->fa_tq && g->fa_tkv == h->fa_tkv && g->fa_chunk == h->fa_chunk &&
+           g->fa_splits == h->fa_splits;
+}
+
+/* ---- the run --------------------------------------------------------------------------------------------------------- */
+static int decide(const struct ab_args *a, const struct ab_result *r) {
+    static const int codes[AB_VERDICTS] = {0, 0, 1, 1, EXIT_TROUBLE};
+    struct ab_decision d = ab_decide(r, a->decode, a->bar);
+    printf("%s\n", r->same_logits
+                       ? "logits: B computes A's bits"
+                       : "logits: B computes other bits than A (identity and tolerance judge that)");
+    printf("%s\n", d.reason);
+    printf("forkgate: %s\n", ab_verdict_name(d.verdict));
+    return codes[d.verdict];
+}
+
+static enum status measure(const struct ab_args *a, const struct bench_work *w, const char *file,
+                           struct ab_side s[2], struct ab_result *result, struct err *err) {
+    struct ab_plan plan;
+    memset(&plan, 0, sizeof plan);
+    plan.rounds = a->rounds;
+    plan.on_round = print_round;
+    for (int k = 0; k < 2; k++) {
+        RETURN_IF_ERROR(side_start(a, k, w, file, &s[k], &plan.measure[k], &plan.ctx[k], err));
+        print_side(a, k, &s[k]);
+    }
+    if (same_sides(a, s))
+        return err_set(err, STATUS_USAGE,
+                       "A and B are the same program with the same geometry: nothing to decide");
+    printf("bar: %s %+.2f %%, named before measuring\n", a->decode ? "decode" : "prefill", 100.0 * a->bar);
+    RETURN_IF_ERROR(ab_run(&plan, result, err));
+    return a->csv == NULL ? STATUS_OK : ab_write_csv(a->csv, result, err);
+}
+
+static int run(int argc, char **argv) {
+    static struct ab_result result;
+    struct ab_args a;
+    struct ab_side sides[2];
+    struct err err = {""};
+    char path[4096], *prompt = NULL;
+    size_t n = 0;
+    memset(&a, 0, sizeof a);
+    memset(sides, 0, sizeof sides);
+    cli_engine_default(&a.engine);
+    a.rounds = 7;
+    a.n_decode = 16;
+    a.warm_s = 1.0;
+    a.bar = 0.015;
+    cli_parse(&argp, argc, argv, &a);
+    (void)snprintf(path, sizeof path, "%.3900s/fixtures/prompts/whale-512.txt", cli_source_dir());
+    const char *file = a.file != NULL ? a.file : path;
+    if (slurp_file(file, &prompt, &n, &err) != STATUS_OK) return cli_fail("ab", &err);
+    struct bench_work w = {file, prompt, n, a.n_decode};
+    enum status s = measure(&a, &w, file, sides, &result, &err);
+    for (int k = 0; k < 2; k++) bench_close(sides[k].bench);
+    free(prompt);
+    return s == STATUS_OK ? decide(&a, &result) : cli_fail("ab", &err);
+}
+
+const struct command cmd_ab = {"ab", "two builds or geometries timed in turns: is B faster, really?", &argp,
+                               run};
