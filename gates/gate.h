@@ -47,6 +47,7 @@ struct gate_context {
     const char *source_dir;      /* where fixtures/ and golden/ are */
     const char *self;            /* path of this binary, for fresh-process arms and the suite */
     int full_battery;            /* --battery full */
+    int small_battery;           /* --battery small: four prompts, few tokens, for runs with a planted fault */
     const char *only;            /* --only GATE[/case substring], or NULL */
     void (*emit)(void *sink, const struct evidence *row);
     void *sink;

@@ -56,6 +56,7 @@ static void command_line(const struct run *r, const struct gate *g, const struct
     child_add(a, "run");
     child_add_pair(a, "--tier", tier_name(g->tier));
     child_add_pair(a, "--only", g->id);
+    child_add_pair(a, "--battery", "small");
     child_add_number(a, "--jobs", 1);
     child_add_pair(a, "--csv", r->csv);
     child_add_pair(a, "-m", r->o->model_path);

@@ -13,7 +13,7 @@
 struct run_args {
     struct cli_engine engine;
     int tiers[RUNNER_TIERS];
-    int full, keep_going, verbose, list, jobs;
+    int full, small, keep_going, verbose, list, jobs;
     const char *only, *csv, *junit;
     const char *cause, *base, *engine_cmd;
     int class_fa, tiers_given;
@@ -43,7 +43,7 @@ static const struct argp_option options[] = {
      "judge against this (default: the default geometry of this build, and goldens)", 1},
     {"engine-cmd", OPT_ENGINE, "'.. {prompt} {n} {out} {follow}'", 0,
      "tolerance: the candidate is another engine", 1},
-    {"battery", OPT_BATTERY, "quick|full", 0, "how many cases and prompts (default quick)", 1},
+    {"battery", OPT_BATTERY, "small|quick|full", 0, "how many cases and prompts (default quick)", 1},
     {"only", OPT_ONLY, "GATE[/CASE]", 0, "one gate, or its cases whose text contains CASE", 1},
     {"keep-going", OPT_KEEP_GOING, NULL, 0, "run later tiers after a red one", 1},
     {"csv", OPT_CSV, "FILE", 0, "write every check as a CSV row", 1},
@@ -98,7 +98,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case OPT_BATTERY:
         a->full = strcmp(arg, "full") == 0;
-        if (!a->full && strcmp(arg, "quick") != 0) argp_error(state, "--battery %s: want quick or full", arg);
+        a->small = strcmp(arg, "small") == 0;
+        if (!a->full && !a->small && strcmp(arg, "quick") != 0)
+            argp_error(state, "--battery %s: want small, quick or full", arg);
         return 0;
     case OPT_ONLY:
         a->only = arg;
@@ -240,6 +242,7 @@ static int run(int argc, char **argv) {
     o.context.source_dir = cli_source_dir();
     o.context.self = cli_self();
     o.context.full_battery = a.full;
+    o.context.small_battery = a.small;
     o.context.only = a.only;
     o.context.cause = a.cause;
     o.context.base = a.base;

@@ -50,7 +50,10 @@ void run_print_header(const struct gate_context *ctx) {
            ctx->config.backend == BACKEND_CUDA ? "cuda" : "cpu", arch_name(ctx->config.compute.arch),
            base_name(ctx->model_path));
     print_goldens(ctx);
-    printf("candidate: %s | battery %s\n", geometry, ctx->full_battery ? "full" : "quick");
+    printf("candidate: %s | battery %s\n", geometry,
+           ctx->full_battery    ? "full"
+           : ctx->small_battery ? "small"
+                                : "quick");
 }
 
 void run_print_list(const struct gate *const *registry) {

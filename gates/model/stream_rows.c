@@ -29,7 +29,9 @@ static void start_row(const struct stream_arm *a, const char *arm, const char *t
     geometry_format(&a->ctx->config.compute.geometry, geometry, sizeof geometry);
     (void)snprintf(row->repro, sizeof row->repro, "forkgate run --only %s --backend %s --geometry %s%s",
                    a->gate, a->ctx->config.backend == BACKEND_CUDA ? "cuda" : "cpu", geometry,
-                   a->ctx->full_battery ? " --battery full" : "");
+                   a->ctx->full_battery    ? " --battery full"
+                   : a->ctx->small_battery ? " --battery small"
+                                           : "");
 }
 
 static void note_provenance(const dump *d, char out[40]) {

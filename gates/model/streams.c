@@ -8,6 +8,10 @@
 
 #include "gates/table.h"
 
+#define SMALL_PROMPTS    4
+#define SMALL_TOKENS     32 /* of a golden stream */
+#define SMALL_ARM_TOKENS 8  /* of the other gates' */
+
 /* ---- prompts ------------------------------------------------------------------------------------------------- */
 static enum status read_prompt(const char *dir, const char *file, struct stream_prompt *p, struct err *err) {
     char path[4096];
@@ -149,6 +153,16 @@ enum status streams_damage(const dump *d, uint64_t i, dump **out, struct err *er
     return s;
 }
 
+/* The first three prompts and the last one, which is the long one where the gate takes it. */
+static void keep_few(struct streams *s, int max_tokens) {
+    for (int i = SMALL_PROMPTS - 1; i < s->n - 1; i++) free(s->prompts[i].bytes);
+    if (s->n > SMALL_PROMPTS) {
+        s->prompts[SMALL_PROMPTS - 1] = s->prompts[s->n - 1];
+        s->n = SMALL_PROMPTS;
+    }
+    streams_limit(s, SIZE_MAX, max_tokens);
+}
+
 /* ---- a gate -------------------------------------------------------------------------------------------------- */
 enum status streams_gate(const struct gate_context *ctx, const struct streams_plan *plan, struct err *err) {
     struct streams s;
@@ -156,6 +170,7 @@ enum status streams_gate(const struct gate_context *ctx, const struct streams_pl
     struct engine_config config = streams_config(ctx, plan->route);
     RETURN_IF_ERROR(streams_load(ctx->source_dir, ctx->full_battery, &s, err));
     if (!ctx->full_battery) streams_limit(&s, plan->max_bytes, plan->max_tokens);
+    if (ctx->small_battery) keep_few(&s, plan->max_tokens == 0 ? SMALL_TOKENS : SMALL_ARM_TOKENS);
     enum status status = engine_open(ctx->model_path, &config, &a.engine, err);
     if (status == STATUS_OK) status = plan->judge(&a, &config, &s, err);
     engine_close(a.engine);
