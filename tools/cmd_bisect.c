@@ -97,8 +97,8 @@ static const struct argp argp = {
     "Over commits, `git bisect run` does the search; 125 is its word for untestable:\n"
     "  git bisect start HEAD v1.0\n"
     "  git bisect run sh -c 'cmake --build build >/dev/null || exit 125\n"
-    "    build/forkgate generate -f prompt.txt -n 64 -o /tmp/new.fgd || exit 125\n"
-    "    forkgate diff --bits base.fgd /tmp/new.fgd; code=$?; test $code -ne 2 || exit 125; exit $code'\n"
+    "    build/forkgate generate -f prompt.txt -n 64 -o ../new.fgd || exit 125\n"
+    "    forkgate diff --bits base.fgd ../new.fgd; code=$?; test $code -ne 2 || exit 125; exit $code'\n"
     "where forkgate and base.fgd are copies from outside the tree that is being checked out.\n",
     children,
     NULL,
