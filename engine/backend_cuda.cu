@@ -195,6 +195,7 @@ static enum status open_device(struct cuda_context *c, struct err *err) {
     CUDA_TRY(cudaSetDevice(0), err);
     CUDA_TRY(cudaDeviceGetAttribute(&optin, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0), err);
     c->smem_optin = (size_t)optin;
+    RETURN_IF_ERROR(cuda_hopper_loaded(&c->hopper, err));
     CUDA_TRY(cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking), err);
     CUDA_TRY(cudaEventCreateWithFlags(&c->staged, cudaEventDisableTiming), err);
     CUDA_TRY(cudaMallocHost((void **)&c->host_step, 2 * CHUNK_MAX * sizeof(int32_t)), err);

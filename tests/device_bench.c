@@ -174,7 +174,7 @@ static void set_step(struct ops *o, int rows, int n_seq, int first) {
 static void bench_attention(struct ops *o, int rows, int first, int iterations) {
     char shape[96];
     double keys = (double)first + (rows + 1) / 2.0;
-    set_step(o, rows, rows == 1, first);
+    set_step(o, rows, 1, first);
     o->rows = rows;
     o->copies = o->kv.n_layer;
     double us = time_op(o, call_attention, iterations);

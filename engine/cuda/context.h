@@ -38,6 +38,12 @@ struct graph_slot {
     uint64_t used;                     /* clock of the last use */
 };
 
+/* One product of a decode launch that several may share. */
+struct product {
+    struct weight w;
+    float *y; /* [rows, w.n] */
+};
+
 /* Scratch that grows in the first eager step that needs more, never in a replayed one (cuda_scratch). */
 struct scratch {
     void *p;
@@ -53,6 +59,8 @@ struct cuda_context {
     struct backend base; /* base.impl points back here */
     cudaStream_t stream;
     int n_sm;
+    int hopper;                   /* sm_90a code is loaded: the kernels *_hopper.cu may run */
+    void *tensor_encoder;         /* cuTensorMapEncodeTiled, found at first use */
     size_t smem_optin;            /* most dynamic shared memory a block may ask for */
     unsigned long long *overflow; /* device counter */
     struct scratch top2_parts;    /* struct top2 [rows, TOP2_PARTS] */
@@ -90,6 +98,9 @@ enum status cuda_graph_stale(struct cuda_context *c, struct err *err);
 
 /* Makes *s hold at least `bytes`. Growing drops captured graphs: they hold the old address. */
 enum status cuda_scratch(struct cuda_context *c, struct scratch *s, size_t bytes, struct err *err);
+
+/* 1 where the device runs code compiled for sm_90a itself (not the sm_80 PTX); matmul_f16_hopper.cu. */
+enum status cuda_hopper_loaded(int *out, struct err *err);
 
 /* ---- weights.cu ------------------------------------------------------------------------------------------------ */
 enum status cuda_weight_upload(struct backend *self, enum weight_use use, enum dtype dtype, const void *src,

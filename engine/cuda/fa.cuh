@@ -189,6 +189,8 @@ template <typename F> static inline enum status fa_dispatch(int tkv, int head_di
 }
 
 enum status attention_prefill_cuda(struct cuda_context *c, const fa_args &a, struct err *err);
+/* sm_90a, f16 cache, head_dim up to FA_HOPPER_HD_MAX; n_keys: positions filled once this step is appended */
+enum status attention_hopper_cuda(struct cuda_context *c, const fa_args &a, int n_keys, struct err *err);
 enum status attention_decode_cuda(struct cuda_context *c, const fa_args &a, struct err *err);
 
 #endif

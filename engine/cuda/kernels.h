@@ -20,6 +20,7 @@
     X(KERNEL_TOP2_PART, "top2_part")                                                                         \
     X(KERNEL_TOP2_MERGE, "top2_merge")                                                                       \
     X(KERNEL_GEMM_F16, "gemm_f16")                                                                           \
+    X(KERNEL_GEMM_F16_HOPPER, "gemm_f16_wgmma")                                                              \
     X(KERNEL_GEMV_F16, "gemv_f16")                                                                           \
     X(KERNEL_MMVQ_Q8_0, "mmvq_q8_0")                                                                         \
     X(KERNEL_MMVQ_Q4_0, "mmvq_q4_0")                                                                         \
@@ -38,6 +39,7 @@
     X(KERNEL_MMQ_Q5_K, "mmq_q5_k")                                                                           \
     X(KERNEL_MMQ_Q6_K, "mmq_q6_k")                                                                           \
     X(KERNEL_FA_PREFILL, "fa_prefill_f16kv")                                                                 \
+    X(KERNEL_FA_PREFILL_HOPPER, "fa_prefill_wgmma")                                                          \
     X(KERNEL_FA_PREFILL_Q8, "fa_prefill_q8kv")                                                               \
     X(KERNEL_FA_DECODE, "fa_decode_f16kv")                                                                   \
     X(KERNEL_FA_DECODE_Q8, "fa_decode_q8kv")                                                                 \

@@ -40,9 +40,11 @@
 #define GEMV_STAGES 6   /* 39 KB in flight a block: five blocks an SM cover the memory latency */
 
 /* ---- matmul, q8 ---------------------------------------------------------------------------------------------- */
-#define MMVQ_THREADS     256
-#define MMVQ_ROWS_MAX    32    /* weight rows per block; fewer when that fills the device better */
-#define MMVQ_STAGE_BYTES 16384 /* shared memory of one of the two staging buffers of block terms */
+#define MMVQ_THREADS      128
+#define MMVQ_ROWS_MAX     16    /* weight rows per block; fewer when that fills the device better */
+#define MMVQ_RESIDENT     3     /* blocks an SM that there should be at least */
+#define MMVQ_TERM_BYTES   32768 /* shared memory for the terms of a segment of K */
+#define MATMUL_SHARED_MAX 3     /* matrices that one decode launch may multiply by the same activations */
 
 #define MMQ_BN       128 /* weight rows per block */
 #define MMQ_BM       64  /* activation rows per block */
@@ -59,6 +61,12 @@
 #define FA_DEC_GROUP     16  /* query heads of one KV group that fill the MMA rows */
 #define FA_MERGE_MAX     128 /* chunks whose weights the merge kernel holds in shared memory at a time */
 
+#define FA_HOPPER_ROWS   64 /* query rows of a warpgroup: the m64 side of wgmma; fa_tq of them a block */
+#define FA_HOPPER_SPAN   64 /* keys whose scores are one product; a whole number of tiles of every fa_tkv */
+#define FA_HOPPER_STAGES 2  /* spans of K and of V in flight */
+#define FA_HOPPER_ALIGN  1024
+#define FA_HOPPER_HD_MAX 128
+
 /* Smallest head_dim instance that holds head_dim; dims beyond it are zero and change no sum. */
 static inline int fa_head_dim_instance(int head_dim) {
     return head_dim <= 64 ? 64 : head_dim <= 128 ? 128 : 256;
@@ -70,6 +78,11 @@ static inline size_t fa_prefill_smem(int tq, int tkv, int hd) {
     size_t staging = (size_t)(tq + 2 * tkv) * (size_t)(hd + FA_PAD) * 2;
     size_t write_back = (size_t)tq * (size_t)hd * 4;
     return staging > write_back ? staging : write_back;
+}
+
+/* Dynamic shared memory of a wgmma instance: the ring of K and V spans, and the slack that aligns it. */
+static inline size_t fa_hopper_smem(int hd) {
+    return (size_t)FA_HOPPER_STAGES * 2 * FA_HOPPER_SPAN * (size_t)hd * 2 + FA_HOPPER_ALIGN;
 }
 
 /* Keys a decode block stages at once: K and V of a default chunk, or half of it where the head is twice as wide. */

@@ -118,9 +118,10 @@ __device__ __forceinline__ void unit_load_q6(unit_of<T> &u, const weight_planes 
         u.w[2][i] = (a >> 4 & 0x0f0f0f0fu) | (h >> 4 & 0x03030303u) << 4;
         u.w[3][i] = (c >> 4 & 0x0f0f0f0fu) | (h >> 6 & 0x03030303u) << 4;
     }
+    uint2 sc = __ldg((const uint2 *)(const void *)(p.sc + b * 16 + half * 8));
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-        u.scale[i] = (int)(signed char)__ldg(p.sc + b * 16 + half * 8 + q % 2 + i * 2);
+        u.scale[i] = (int)(signed char)((i < 2 ? sc.x : sc.y) >> (q % 2 * 8 + i % 2 * 16) & 255);
         u.min[i] = 32 * u.scale[i];
     }
 }

@@ -20,7 +20,11 @@ extern "C" enum status attention_cuda(struct backend *self, const struct step *s
                  n_chunks, 0.0f};
     a.layer_at = (int64_t)layer * kv.n_ctx * kv.n_kv_head * kv.head_dim;
     a.c = (float)(M_LOG2E / sqrt((double)kv.head_dim));
-    if (s->n_seq != s->n_rows) return attention_prefill_cuda(c, a, err);
+    if (s->n_seq != s->n_rows) {
+        if (c->hopper && kv.dtype == KV_F16 && kv.head_dim <= FA_HOPPER_HD_MAX)
+            return attention_hopper_cuda(c, a, s->pos[0] + s->n_rows, err);
+        return attention_prefill_cuda(c, a, err);
+    }
     size_t parts = (size_t)s->n_rows * (size_t)n_head * (size_t)n_chunks;
     RETURN_IF_ERROR(cuda_scratch(c, &c->fa_ml, parts * 2 * sizeof(float), err));
     RETURN_IF_ERROR(cuda_scratch(c, &c->fa_o, parts * (size_t)kv.head_dim * sizeof(float), err));

@@ -12,6 +12,7 @@ extern "C" enum status matmul_cuda(struct backend *self, const struct weight *w,
     if (a->kind == ACT_F16)
         return rows <= GEMV_ROWS ? matmul_f16_decode(c, w, a, rows, y, err)
                                  : matmul_f16_prefill(c, w, a, rows, y, err);
-    return rows <= GEMV_ROWS ? matmul_q8_decode(c, w, a, rows, y, err)
-                             : matmul_q8_prefill(c, w, a, rows, y, err);
+    if (rows > GEMV_ROWS) return matmul_q8_prefill(c, w, a, rows, y, err);
+    struct product p = {*w, y};
+    return matmul_q8_decode(c, &p, 1, a, rows, err);
 }

@@ -8,11 +8,15 @@
 
 enum status matmul_f16_prefill(struct cuda_context *c, const struct weight *w, const struct act *a,
                                int64_t rows, float *y, struct err *err);
+/* sm_90a only (context.h: hopper) */
+enum status matmul_f16_hopper(struct cuda_context *c, const struct weight *w, const struct act *a,
+                              int64_t rows, float *y, struct err *err);
 enum status matmul_f16_decode(struct cuda_context *c, const struct weight *w, const struct act *a,
                               int64_t rows, float *y, struct err *err);
 enum status matmul_q8_prefill(struct cuda_context *c, const struct weight *w, const struct act *a,
                               int64_t rows, float *y, struct err *err);
-enum status matmul_q8_decode(struct cuda_context *c, const struct weight *w, const struct act *a,
-                             int64_t rows, float *y, struct err *err);
+/* count <= MATMUL_SHARED_MAX products of one weight type and K by the same activations, in one launch. */
+enum status matmul_q8_decode(struct cuda_context *c, const struct product *p, int count, const struct act *a,
+                             int64_t rows, struct err *err);
 
 #endif

@@ -110,6 +110,7 @@ static enum status gemm_launch(struct cuda_context *c, const gemm_operand &act, 
 
 enum status matmul_f16_prefill(struct cuda_context *c, const struct weight *w, const struct act *a,
                                int64_t rows, float *y, struct err *err) {
+    if (c->hopper && rows > GEMM_BM_MIN) return matmul_f16_hopper(c, w, a, rows, y, err);
     int64_t k_pad = (w->k + TC_K - 1) / TC_K * TC_K;
     gemm_operand act = {a->f16, rows, k_pad}, weight = {(const uint16_t *)w->data, w->n, k_pad};
     if (rows <= GEMM_BM_MIN) return gemm_launch<GEMM_BM_MIN>(c, act, weight, w->bias, y, err);
