@@ -1,20 +1,34 @@
-/* cmd_import.c - `forkgate import`: a CSV of generated tokens becomes a dump. */
+/* cmd_import.c - `forkgate import`: another engine's tokens, as CSV or as a server answered, become a dump. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gates/import.h"
+#include "gates/import_json.h"
 #include "tools/commands.h"
 
 struct import_args {
     const char *path, *out;
+    int format; /* enum format */
+    struct import_json_options json;
     struct provenance extra;
 };
+
+enum format { FORMAT_AUTO, FORMAT_CSV, FORMAT_JSON };
+enum { OPT_FORMAT = 0x600, OPT_TOKENIZER, OPT_LOGITS_DTYPE, OPT_CHOICE, OPT_PARTIAL };
 
 static const struct argp_option options[] = {
     {"out", 'o', "OUT.fgd", 0, "the dump to write (required)", 1},
     {"provenance", 'P', "KEY=VALUE", 0,
      "who made the tokens: model.xxh3, sampler, repeat_penalty, logits, ..; repeat as needed", 1},
+    {"format", OPT_FORMAT, "auto|csv|json", 0, "what FILE is (default: JSON when it starts like JSON)", 1},
+    {NULL, 0, NULL, 0, "Answers of a server:", 2},
+    {"tokenizer", OPT_TOKENIZER, "GGUF", 0, "resolve token ids from bytes, and check those that are given",
+     2},
+    {"logits-dtype", OPT_LOGITS_DTYPE, "f32|bf16|f16", 0,
+     "dtype of the logits behind the logprobs: gaps then count in ULPs too", 2},
+    {"choice", OPT_CHOICE, "N", 0, "which of several choices (default: there must be one)", 2},
+    {"partial", OPT_PARTIAL, NULL, 0, "accept tokens without top-2, and fewer than the server counted", 2},
     {NULL, 0, NULL, 0, NULL, 0}};
 
 static void add_provenance(struct argp_state *state, struct provenance *p, const char *arg) {
@@ -32,6 +46,37 @@ static void add_provenance(struct argp_state *state, struct provenance *p, const
         argp_error(state, "--provenance: %s", err.message);
 }
 
+static int word_of(struct argp_state *state, const char *option, const char *arg, const char *const *words,
+                   int n) {
+    for (int i = 0; i < n; i++)
+        if (strcmp(words[i], arg) == 0) return i;
+    argp_error(state, "%s %s: want %s, %s or %s", option, arg, words[0], words[1], words[2]);
+    return 0;
+}
+
+static error_t parse_json(int key, char *arg, struct argp_state *state, struct import_args *a) {
+    static const char *const formats[] = {"auto", "csv", "json"}, *const dtypes[] = {"f32", "bf16", "f16"};
+    switch (key) {
+    case OPT_FORMAT:
+        a->format = word_of(state, "--format", arg, formats, 3);
+        return 0;
+    case OPT_TOKENIZER:
+        a->json.tokenizer = arg;
+        return 0;
+    case OPT_LOGITS_DTYPE:
+        a->json.logits_dtype = dtypes[word_of(state, "--logits-dtype", arg, dtypes, 3)];
+        return 0;
+    case OPT_CHOICE:
+        a->json.choice = cli_number(state, "--choice", arg, 0, 1 << 20);
+        return 0;
+    case OPT_PARTIAL:
+        a->json.partial = 1;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state) {
     struct import_args *a = state->input;
     switch (key) {
@@ -42,60 +87,110 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         add_provenance(state, &a->extra, arg);
         return 0;
     case ARGP_KEY_ARG:
-        if (a->path != NULL) argp_error(state, "unexpected argument '%s': one CSV at a time", arg);
+        if (a->path != NULL) argp_error(state, "unexpected argument '%s': one file at a time", arg);
         a->path = arg;
         return 0;
     case ARGP_KEY_END:
-        if (a->path == NULL || a->out == NULL) argp_error(state, "give FILE.csv and -o OUT.fgd");
+        if (a->path == NULL || a->out == NULL) argp_error(state, "give FILE and -o OUT.fgd");
         return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return parse_json(key, arg, state, a);
     }
 }
 
 static const struct argp argp = {
     options,
     parse,
-    "FILE.csv -o OUT.fgd",
-    "Make a dump from a CSV of generated tokens, so that diff can judge another engine's stream.\v"
-    "Columns (step and one of the token columns are required; an empty cell is unknown): step, token_id, "
-    "token_bytes_hex, "
-    "token_text_escaped, token_text, id1, logit1, id2, logit2, unit (logit or logprob), logsumexp, end (1 on "
-    "the token that "
-    "ends the stream), row_hash, top_k, logits: what forkgate inspect prints. Lines '# key=value' before the "
-    "header are "
-    "provenance. Any row that does not fit is an error with its record and line; nothing is skipped.\n\n"
+    "FILE -o OUT.fgd",
+    "Make a dump from what another engine generated, so that diff can judge its stream. FILE: a CSV, or the "
+    "answer "
+    "of a server with logprobs: llama.cpp /completion (n_probs), OpenAI-style /v1/completions and "
+    "/v1/chat/completions (vLLM, SGLang, TensorRT-LLM, llama.cpp), streamed (curl -N) or not.\v"
+    "Answers: ask for at least the top 2 of every token. Logprobs are not logits: gaps between them mean the "
+    "same, "
+    "ULPs mean nothing unless --logits-dtype says what the logits were. Without ids streams are compared by "
+    "bytes; "
+    "--tokenizer gives them ids. Broken JSON, a duplicate key, NaN, a missing top-2, two tokenizers in one "
+    "stream, or a "
+    "stream that was cut: refused with line and byte. An OpenAI-style answer does not say how it was "
+    "sampled: "
+    "say it with -P.\n\n"
+    "CSV columns (step and one of the token columns are required; an empty cell is unknown): step, token_id, "
+    "token_bytes_hex, token_text_escaped, token_text, id1, logit1, id2, logit2, unit (logit or logprob), "
+    "logsumexp, "
+    "end (1 on the token that ends the stream), row_hash, top_k, logits: what forkgate inspect prints. Lines "
+    "'# key=value' before the header are provenance. Any row that does not fit is an error with its record "
+    "and line.\n\n"
     "Examples:\n"
+    "  curl -N localhost:8080/completion -d "
+    "'{\"prompt\":\"..\",\"temperature\":0,\"n_probs\":2,\"stream\":true}' "
+    ">a.sse\n"
+    "  forkgate import a.sse -o a.fgd --tokenizer model.gguf\n"
+    "  forkgate import vllm.json -o v.fgd -P sampler=greedy -P repeat_penalty=1 --logits-dtype bf16\n"
     "  forkgate import stream.csv -o stream.fgd -P sampler=greedy -P repeat_penalty=1 -P logits=bf16\n"
     "  forkgate inspect --provenance a.fgd > a.csv && forkgate import a.csv -o copy.fgd && forkgate diff "
-    "a.fgd copy.fgd\n",
+    "a.fgd copy.fgd\n"
+    "Exit: 0 written; 2 refused, nothing written.\n",
     NULL,
     NULL,
     NULL};
 
-static void report(const dump *d, const char *out) {
-    char stream[HASH_TEXT_BYTES];
+static uint64_t count_of(const dump *d, const char *key) {
+    const char *value = provenance_get(dump_provenance(d), key);
+    return value == NULL ? 0 : strtoull(value, NULL, 10);
+}
+
+/* What a comparison will not be able to know. */
+static void print_notes(const dump *d) {
+    const struct dump_record *first = dump_count(d) > 0 ? dump_record_at(d, 0) : NULL;
     const char *reason = NULL;
-    struct dump_results r = dump_results(d);
-    hash_format(&r.stream, stream);
-    fprintf(stderr, "%llu records, stream %s\nwrote %s\n", (unsigned long long)dump_count(d), stream, out);
     uint64_t bad = dump_first_invalid(d, &reason);
     if (bad != UINT64_MAX)
         fprintf(stderr, "note: diff will call it INVALID from record %llu on: %s\n", (unsigned long long)bad,
                 reason);
+    if (dump_first_without_id(d) != UINT64_MAX)
+        fprintf(stderr, "note: from record %llu on there are no ids: compared by bytes (--tokenizer GGUF)\n",
+                (unsigned long long)dump_first_without_id(d));
+    if (first != NULL && (first->flags & DUMP_LOGPROBS))
+        fprintf(stderr, "note: logprobs: gaps count, ULPs %s\n",
+                provenance_get(dump_provenance(d), "logits") != NULL ? "in the dtype that was declared"
+                                                                     : "do not (--logits-dtype)");
+    static const char *const counted[][2] = {
+        {"import.lossy", "tokens whose bytes the server did not give"},
+        {"import.ambiguous", "texts that more than one token has: the last plain one was taken"},
+        {"import.without_top2", "tokens without top-2"}};
+    for (size_t i = 0; i < sizeof counted / sizeof counted[0]; i++)
+        if (count_of(d, counted[i][0]) > 0)
+            fprintf(stderr, "note: %llu %s\n", (unsigned long long)count_of(d, counted[i][0]), counted[i][1]);
+}
+
+static void report(const dump *d, const char *out) {
+    char stream[HASH_TEXT_BYTES];
+    struct dump_results r = dump_results(d);
+    hash_format(&r.stream, stream);
+    fprintf(stderr, "%llu records, stream %s\nwrote %s\n", (unsigned long long)dump_count(d), stream, out);
+    print_notes(d);
+}
+
+static enum status import_any(const struct import_args *a, dump **d, struct err *err) {
+    if (a->format == FORMAT_JSON || (a->format == FORMAT_AUTO && import_json_looks(a->path)))
+        return import_json(a->path, &a->json, &a->extra, a->out, d, err);
+    table *t = NULL;
+    RETURN_IF_ERROR(table_read(a->path, &t, err));
+    enum status s = import_csv(t, &a->extra, a->out, d, err);
+    table_close(t);
+    return s;
 }
 
 static int run_import(int argc, char **argv) {
     struct import_args args;
     struct err err = {""};
-    table *t = NULL;
     dump *d = NULL;
     memset(&args, 0, sizeof args);
+    args.json.choice = -1;
     provenance_init(&args.extra);
     cli_parse(&argp, argc, argv, &args);
-    enum status s = table_read(args.path, &t, &err);
-    if (s == STATUS_OK) s = import_csv(t, &args.extra, args.out, &d, &err);
-    table_close(t);
+    enum status s = import_any(&args, &d, &err);
     provenance_free(&args.extra);
     if (s != STATUS_OK) return cli_fail("import", &err);
     report(d, args.out);
@@ -103,4 +198,5 @@ static int run_import(int argc, char **argv) {
     return 0;
 }
 
-const struct command cmd_import = {"import", "a CSV of generated tokens becomes a dump", &argp, run_import};
+const struct command cmd_import = {"import", "another engine's tokens (CSV, server answers) become a dump",
+                                   &argp, run_import};

@@ -1,0 +1,60 @@
+#!/bin/bash
+# import_server.sh - answers of real servers through the commands: two settings against each other, one against our own run.
+# usage: import_server.sh FORKGATE
+forkgate=$1
+here=$(cd "$(dirname "$0")/../.." && pwd)
+. "$(dirname "$0")/expect.sh"
+server=$here/fixtures/peer/server
+model=$here/fixtures/models/seedling-q8_0.gguf
+
+expect 0 "$forkgate" import "$server/llamacpp-f16kv-completion.json" -o a.fgd --tokenizer "$model"
+lines out 0
+has err '64 records'
+has err 'note: logprobs: gaps count, ULPs do not (--logits-dtype)'
+expect 0 "$forkgate" import "$server/llamacpp-q8kv-completion.sse" -o b.fgd --tokenizer "$model"
+expect 1 "$forkgate" diff a.fgd b.fgd
+has out 'fork at token 42 of 64'
+has out 'A top-2  id 314 logprob -0.982601404, id 12 logprob -1.00804436'
+lacks out 'ULP of logits'
+last out 'forkgate: FORK'
+
+# an OpenAI-style answer does not say how it was sampled: the caller does; a pipe is as good as a file
+expect 0 bash -c "cat '$server/python-f16kv-completions.sse' | '$forkgate' import /dev/stdin --format json -o c.fgd \
+  --tokenizer '$model' -P sampler=greedy -P repeat_penalty=1"
+expect 0 "$forkgate" diff a.fgd c.fgd
+last out 'forkgate: IDENTICAL'
+expect 0 "$forkgate" import "$server/python-f16kv-completions.json" -o d.fgd
+has err 'note: from record 0 on there are no ids: compared by bytes (--tokenizer GGUF)'
+
+# another engine against ours: the same 42 tokens, then each its own side of a near-tie
+expect 0 "$forkgate" generate -f "$here/fixtures/prompts/holmes.txt" -n 64 -o ours.fgd
+expect 1 "$forkgate" diff a.fgd ours.fgd
+has out 'fork at token 42 of 64'
+has out 'A top-2  id 314 logprob'
+has out 'B top-2  id 12 logit'
+
+# refusals: one line with line and byte, nothing written
+head -c 20000 "$server/llamacpp-q8kv-completion.sse" >cut.sse
+trouble "$forkgate" import cut.sse -o x.fgd
+has err 'cut.sse: line 83, byte 20000: the file ends inside a JSON value'
+[ ! -e x.fgd ] || fail 'a refused import left a file'
+sed 's/"logprob":-1.491686463356018/"logprob":NaN/' "$server/llamacpp-f16kv-completion.json" >nan.json
+trouble "$forkgate" import nan.json -o x.fgd
+has err 'NaN is no JSON number'
+trouble "$forkgate" import "$server/llamacpp-f16kv-chat.json" -o x.fgd --tokenizer "$here/fixtures/tokens/gpt-2.gguf"
+has err 'mixed tokenizers'
+trouble "$forkgate" import "$server/README.md" -o x.fgd --format json
+trouble "$forkgate" import nowhere.json -o x.fgd --format json
+expect 2 "$forkgate" import a.json -o x.fgd --logits-dtype f64
+expect 2 "$forkgate" import a.json -o x.fgd --choice x
+
+# memory does not grow with the answer: 40 MB of events under 20 MB of data
+head -n 128 "$server/llamacpp-q8kv-completion.sse" | head -c -1 >events
+tail -n 3 "$server/llamacpp-q8kv-completion.sse" | sed 's/"tokens_predicted":64/"tokens_predicted":0/' >end
+for i in $(seq 1250); do cat events; echo; done >big.sse
+cat end >>big.sse
+if [ -z "${ASAN_OPTIONS+x}" ] && ! nm "$forkgate" 2>/dev/null | grep -q __asan_init; then
+  expect 0 bash -c "ulimit -d 20000; '$forkgate' import big.sse -o big.fgd"
+  has err '80000 records'
+fi
+echo 'cli.import_server: passed'
