@@ -181,6 +181,9 @@ Test(oracle, tensor_core_step_keeps_25_bits_on_sm90_and_24_on_sm80) {
     }
     cr_assert(plain_tc_step(ARCH_SM90, up, up, 64.0f) == 80.03125f, "truncated, not rounded");
     cr_assert(plain_tc_step(ARCH_SM90, up, down, -64.0f) == -80.03125f, "towards zero on the negative side");
+    uint16_t big[TC_K] = {0x7bff}, none[TC_K] = {0};
+    cr_assert(plain_tc_step(ARCH_SM90, big, none, 0.0f) == 0.0f, "a zero with a large exponent beside it");
+    cr_assert(plain_tc_step(ARCH_SM90, big, none, 0x1p-149f) == 0x1p-149f, "and beside the smallest C");
     uint16_t tiny[TC_K] = {0x8001}, small[TC_K] = {0x0001}; /* -2^-48 beside C = +-2^-149 */
     cr_assert(!signbit(plain_tc_step(ARCH_SM90, tiny, small, 0x1p-48f)), "an exact zero is +0");
     cr_assert(step_of(ARCH_SM90, 1, -24, -1.0f) == -1.0f + 0x1p-24f, "below 1 a finer step exists");

@@ -38,6 +38,7 @@ static struct term term_of(float c) {
 /* significand in units of 2^(top - bits), towards zero. */
 static int64_t align(const struct term *t, int top, int bits) {
     int64_t magnitude = t->significand < 0 ? -t->significand : t->significand;
+    if (magnitude == 0) return 0; /* a zero does not set the top exponent, so its own may lie far above */
     int shift = t->exponent - top + bits - t->point;
     if (shift >= 0)
         magnitude <<= shift; /* at most 25 - 20 places: the exponent never exceeds top */
