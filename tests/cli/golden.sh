@@ -41,6 +41,7 @@ expect 0 "$forkgate" golden show sm_90-f16/single
 has out 'reason     first goldens'
 has out 'prompt           single.txt'
 expect 0 "$forkgate" run --only stream.golden.q8
+has out 'comparison with itself is no independent evidence'
 cp tree/golden/manifest.csv before.csv
 
 # nothing changed: nothing to refresh
