@@ -92,12 +92,13 @@ int mutants_exit_code(const struct mutants_judgement *j);
 /* ---- running ---- */
 struct mutants_options {
     const char *faults; /* path of forkgate-faults */
+    const char *base;   /* path of the same build without faults, for the tolerance tier */
     const char *model_path;
     const char *source_dir; /* what the children judge by */
     struct engine_config config;
     const struct gate *const *registry;
     int tiers[TIER_PERF + 1];
-    const char *only; /* one id, or NULL */
+    const char *only; /* ids, comma-separated; or NULL */
     int quick;        /* a plant's own gates first, and no more after the first kill */
     double timeout_s; /* of one child; 0: the gate's own */
     /* Called when a plant is through; may be NULL. */

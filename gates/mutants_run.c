@@ -63,6 +63,12 @@ static void command_line(const struct run *r, const struct gate *g, const struct
     child_add_pair(a, "--backend", c->backend == BACKEND_CUDA ? "cuda" : "cpu");
     child_add_pair(a, "--arch", arch_name(c->compute.arch));
     child_add_number(a, "--threads", c->compute.n_threads);
+    if (g->tier ==
+        TIER_TOLERANCE) { /* the base is the build without faults: judged by itself a fault excuses itself */
+        child_add_pair(a, "--class", "fa");
+        child_add_pair(a, "--cause", m == NULL ? "no fault" : m->id);
+        child_add_pair(a, "--base", r->o->base);
+    }
     if (m != NULL && m->legal) add_words(a, m->options);
 }
 
@@ -149,7 +155,8 @@ static enum status control_of(struct run *r, const struct gate *g, enum control 
 }
 
 /* A gate that cannot judge any more (it could without the fault) has noticed too. */
-static enum mutant_cell cell_of(const struct outcome *o) {
+static enum mutant_cell cell_of(const struct outcome *o, const struct mutant *m) {
+    if (m->legal && o->end.exit_code == 2) return CELL_ERROR; /* a legal change is to be judged */
     if (o->end.exit_code == 0) return o->reached ? CELL_SURVIVED : CELL_NOT_REACHED;
     return o->reached ? CELL_KILLED : CELL_ERROR;
 }
@@ -174,7 +181,7 @@ static enum status try_gate(struct run *r, const struct gate *g, struct mutant_r
     else if (timeout < PATIENCE_FLOOR)
         timeout = PATIENCE_FLOOR;
     RETURN_IF_ERROR(run_child(r, g, result->mutant, timeout, &o, err));
-    t->cell = cell_of(&o);
+    t->cell = cell_of(&o, result->mutant);
     t->ms = o.ms;
     memcpy(t->how, o.how, sizeof t->how);
     return STATUS_OK;
@@ -230,11 +237,21 @@ static enum status try_gates(struct run *r, struct mutant_result *result, struct
     return STATUS_OK;
 }
 
+/* Is id in a comma-separated list (NULL: everything is)? */
+static int is_named(const char *list, const char *id) {
+    for (const char *p = list; p != NULL && *p != '\0';) {
+        size_t n = strcspn(p, ",");
+        if (strlen(id) == n && memcmp(p, id, n) == 0) return 1;
+        p += n + (p[n] == ',');
+    }
+    return list == NULL;
+}
+
 static enum status run_all(struct run *r, const struct mutant *mutants, size_t n,
                            struct mutant_result *results, size_t total, struct err *err) {
     size_t done = 0;
     for (size_t i = 0; i < n; i++) {
-        if (r->o->only != NULL && strcmp(r->o->only, mutants[i].id) != 0) continue;
+        if (!is_named(r->o->only, mutants[i].id)) continue;
         struct mutant_result *result = &results[done++];
         result->mutant = &mutants[i];
         result->trials = calloc(MUTANTS_GATES, sizeof *result->trials);
@@ -250,7 +267,7 @@ enum status mutants_run(const struct mutants_options *o, const struct mutant *mu
     *out = NULL;
     *n_out = 0;
     size_t total = 0;
-    for (size_t i = 0; i < n; i++) total += o->only == NULL || strcmp(o->only, mutants[i].id) == 0;
+    for (size_t i = 0; i < n; i++) total += (size_t)is_named(o->only, mutants[i].id);
     if (total == 0) return err_set(err, STATUS_USAGE, "no fault '%s' (--list has them)", o->only);
     if (access(o->faults, X_OK) != 0)
         return err_set(err, STATUS_IO, "%s: not there (build target forkgate-faults)", o->faults);

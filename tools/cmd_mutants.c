@@ -18,7 +18,7 @@ struct mutants_args {
 enum { OPT_ONLY = 0x500, OPT_QUICK, OPT_CSV, OPT_LIST, OPT_TIER, OPT_TIMEOUT };
 
 static const struct argp_option options[] = {
-    {"only", OPT_ONLY, "ID", 0, "one fault", 1},
+    {"only", OPT_ONLY, "ID[,ID]", 0, "these faults", 1},
     {"quick", OPT_QUICK, NULL, 0, "a fault's own gates first, and no more after the first kill", 1},
     {"tier", OPT_TIER, "LIST", 0, "parity,identity,tolerance (default: parity,identity)", 1},
     {"timeout", OPT_TIMEOUT, "S", 0,
@@ -111,11 +111,11 @@ static void print_list(const struct mutant *m, size_t n) {
                m[i].legal ? "legal" : mutant_size_name(m[i].size), m[i].description);
 }
 
-/* forkgate-faults lies beside this binary; this binary may be it. */
-static void faults_path(char *out, size_t room) {
+/* forkgate and forkgate-faults lie beside this binary, which is one of them. */
+static void path_beside(const char *name, char *out, size_t room) {
     const char *self = cli_self(), *slash = strrchr(self, '/');
     int folder = slash == NULL ? 0 : (int)(slash - self) + 1;
-    (void)snprintf(out, room, "%.*sforkgate-faults", folder, self);
+    (void)snprintf(out, room, "%.*s%s", folder, self, name);
 }
 
 static enum status write_csv(const struct mutants_args *a, const char *command, const struct mutant_result *r,
@@ -136,14 +136,16 @@ static enum status write_csv(const struct mutants_args *a, const char *command, 
 }
 
 static int judge(const struct mutants_args *a, const struct mutant *m, size_t n, const char *command) {
-    char faults[4096];
+    char faults[4096], base[4096];
     struct err err = {""};
     struct mutant_result *results = NULL;
     size_t n_results = 0;
     struct mutants_options o;
     memset(&o, 0, sizeof o);
-    faults_path(faults, sizeof faults);
+    path_beside("forkgate-faults", faults, sizeof faults);
+    path_beside("forkgate", base, sizeof base);
     o.faults = faults;
+    o.base = base;
     o.model_path = a->engine.model;
     o.source_dir = cli_source_dir();
     o.config = a->engine.config;

@@ -50,6 +50,20 @@ static int start_faults(void) {
 #endif
 }
 
+/* A binary that can be told to compute wrong numbers never writes what others are judged by. */
+static int is_refused(const char *name, int argc, char **argv) {
+#ifdef FORKGATE_FAULTS
+    for (int i = 2; strcmp(name, "golden") == 0 && i < argc; i++) {
+        if (strcmp(argv[i], "refresh") != 0) continue;
+        fprintf(stderr, "forkgate: golden refresh is refused: this is forkgate-faults\n");
+        return 1;
+    }
+#else
+    (void)name, (void)argc, (void)argv;
+#endif
+    return 0;
+}
+
 int main(int argc, char **argv) {
     (void)signal(SIGXFSZ, SIG_IGN); /* a file-size limit is a write error with a message, not a death */
     if (start_faults() != 0) return EXIT_TROUBLE;
@@ -63,6 +77,7 @@ int main(int argc, char **argv) {
     if (strcmp(name, "--version") == 0) return print_version();
     for (int i = 0; commands[i] != NULL; i++) {
         if (strcmp(commands[i]->name, name) != 0) continue;
+        if (is_refused(name, argc, argv)) return EXIT_TROUBLE;
         static char program[64];
         (void)snprintf(program, sizeof program, "forkgate %s", name);
         argv[1] = program;

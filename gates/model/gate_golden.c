@@ -76,6 +76,18 @@ static void launched_row(const struct stream_arm *arm) {
                       products > 0 && attention > 0 ? "" : "no matmul or no attention kernel counted itself");
 }
 
+/* What "greedy, penalty-free" promises: every token is the largest raw logit of its own row. A golden made with a hidden
+ * penalty would agree with the build that has it; this does not. */
+static void contract_row(const struct stream_arm *arm, const char *prompt, const dump *got) {
+    uint64_t wrong = 0;
+    for (uint64_t i = 0; i < dump_count(got); i++) {
+        const struct dump_record *r = dump_record_at(got, i);
+        wrong += r->token != r->id1;
+    }
+    streams_count_row(arm, "greedy", prompt, wrong,
+                      wrong > 0 ? "tokens that are not their row's argmax" : "");
+}
+
 static enum status judge_all(const struct stream_arm *arm, const struct golden_set *set,
                              const struct engine_config *config, const struct streams *s, struct err *err) {
     dump *got[STREAMS_MAX];
@@ -83,6 +95,7 @@ static enum status judge_all(const struct stream_arm *arm, const struct golden_s
     enum status status = STATUS_OK;
     for (int i = 0; i < s->n && status == STATUS_OK; i++)
         status = judge_one(arm, set, config, &s->prompts[i], got[i], err);
+    for (int i = 0; i < s->n; i++) contract_row(arm, s->prompts[i].name, got[i]);
     launched_row(arm);
     if (status == STATUS_OK) status = streams_negative_row(arm, got[0], err);
     streams_close(got, s->n);

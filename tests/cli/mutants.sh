@@ -43,6 +43,10 @@ for list in merge-ordr merge-order, fail:alloc:0 fail:launch; do
   has err "${list%,}"
 done
 
+# goldens are not written by a binary that can be told to compute wrong numbers
+trouble "$faults" golden refresh --reason test
+has err 'forkgate-faults'
+
 # injected failures are clean errors
 FORKGATE_FAULT=fail:alloc:5 expect 2 "$faults" generate -p a -n 2
 has err 'bytes refused'
