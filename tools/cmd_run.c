@@ -67,16 +67,9 @@ static void parse_tiers(struct argp_state *state, const char *list, int tiers[RU
     }
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state) {
-    struct run_args *a = state->input;
+/* What kind of change is judged, and against what. */
+static error_t parse_change(int key, char *arg, struct argp_state *state, struct run_args *a) {
     switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &a->engine;
-        return 0;
-    case OPT_TIER:
-        parse_tiers(state, arg, a->tiers);
-        a->tiers_given = 1;
-        return 0;
     case OPT_CLASS:
         a->class_fa = strcmp(arg, "fa") == 0;
         if (!a->class_fa && strcmp(arg, "bitwise") != 0)
@@ -91,10 +84,28 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case OPT_ENGINE:
         a->engine_cmd = arg;
         return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "unexpected argument '%s'", arg);
+        return 0;
     case ARGP_KEY_END:
         if (a->class_fa && (a->cause == NULL || a->cause[0] == '\0'))
             argp_error(state, "--class fa needs --cause TEXT: bits are given up for a named reason");
         if (a->class_fa && !a->tiers_given) a->tiers[TIER_TOLERANCE] = 1;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    struct run_args *a = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->engine;
+        return 0;
+    case OPT_TIER:
+        parse_tiers(state, arg, a->tiers);
+        a->tiers_given = 1;
         return 0;
     case OPT_BATTERY:
         a->full = strcmp(arg, "full") == 0;
@@ -123,11 +134,8 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case 'v':
         a->verbose = 1;
         return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument '%s'", arg);
-        return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return parse_change(key, arg, state, a);
     }
 }
 
