@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gates/change_class.h"
 #include "gates/runner_child.h"
 
 #define JOBS_MAX 16
@@ -47,9 +48,12 @@ static enum status select_gates(const struct runner_options *o, struct run_resul
 static void settle(struct run *run, size_t i) {
     struct gate_result *r = &run->out->gates[i];
     uint64_t counts[VERDICTS] = {0};
+    size_t moved = run->options->class_fa && run->options->tiers[TIER_TOLERANCE] ? change_class_apply(r) : 0;
     for (size_t k = 0; k < r->n_rows; k++)
         if ((unsigned)r->rows[k].verdict < VERDICTS) counts[r->rows[k].verdict]++;
     r->verdict = verdict_worst(counts);
+    if (moved > 0 && r->verdict == VERDICT_PASS)
+        r->verdict = VERDICT_SKIP; /* streams off the rails are no pass */
     run->out->counts[r->verdict]++;
     run->finished[i] = 1;
     run->done++;

@@ -32,7 +32,8 @@ struct runner_options {
     const struct gate *const *registry;
     int tiers[RUNNER_TIERS]; /* non-zero: selected */
     int keep_going; /* run later tiers after a red one; otherwise their gates are SKIP with that reason */
-    int jobs;       /* gates at a time, 1 .. 16 */
+    int class_fa; /* forks from the goldens are tier 4's to judge (change_class.h); only where it is selected */
+    int jobs;     /* gates at a time, 1 .. 16 */
     double timeout_scale; /* multiplies every gate's time-out; 0 means 1 */
     /* Called in registry order as soon as each result and all before it are known; may be NULL. */
     void (*on_result)(void *sink, const struct gate_result *r);

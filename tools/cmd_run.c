@@ -152,6 +152,7 @@ static const struct argp argp = {
     "  forkgate run                                    before every merge\n"
     "  forkgate run --tier parity --only op.attention  one op\n"
     "  forkgate run --geometry fa_tkv=16 --keep-going  a tile experiment: identity turns red\n"
+    "  forkgate run --geometry fa_tkv=16 --class fa --cause 'FA_TKV 32->16'   the same, judged by tier 4\n"
     "  forkgate run --battery full --csv run.csv --junit run.xml\n"
     "Exit: 0 may land; 1 a gate failed or is blind; 2 a gate could not judge, nothing was run, bad usage.\n",
     children,
@@ -260,6 +261,7 @@ static int run(int argc, char **argv) {
     o.registry = gate_registry;
     memcpy(o.tiers, a.tiers, sizeof o.tiers);
     o.keep_going = a.keep_going;
+    o.class_fa = a.class_fa;
     o.jobs = default_jobs(&a);
     o.timeout_scale = a.full ? 20 : 1;
     o.on_result = run_print_result;
