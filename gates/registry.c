@@ -19,6 +19,8 @@ const struct gate *const gate_registry[] = {
     &gate_reference_f32,
     &gate_reference_f16,
     &gate_reference_q8,
+    &gate_peer_seedling,
+    &gate_peer_smollm2,
     &gate_suite,
     &gate_stream_golden_f16,
     &gate_stream_golden_q8,

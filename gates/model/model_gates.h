@@ -12,6 +12,7 @@ extern const struct gate gate_stream_golden_f16, gate_stream_golden_q8, gate_str
 extern const struct gate gate_model_rope, gate_reference_f32, gate_reference_f16, gate_reference_q8,
     gate_suite;
 extern const struct gate gate_tolerance_op, gate_tolerance_stream_f16, gate_tolerance_stream_q8;
+extern const struct gate gate_peer_seedling, gate_peer_smollm2;
 extern const struct gate gate_perf_prefill;
 
 #endif
