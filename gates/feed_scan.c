@@ -33,6 +33,7 @@ static enum status grow(struct feed_text *t, size_t n) {
 }
 
 static enum status keep(struct scan *s, const void *bytes, size_t n) {
+    if (n == 0) return STATUS_OK;
     if (s->to->n + n > s->limit)
         return refuse(s, "more than the reader holds at once: not an answer of a server");
     if (s->to->n + n > s->to->room && grow(s->to, n) != STATUS_OK)

@@ -279,6 +279,8 @@ Test(import_json, broken_json_is_refused_where_it_breaks) {
     refused("{\"a\":\"\x01\"}", &plain, "line 1, byte 6: a control byte inside a string");
     refused("{\"choices\":[{\"logprobs\":{\"content\":[1 2]}}]}", &plain,
             "a comma or a closing bracket is missing");
+    refused("{\"choices\":[{\"logprobs\":{\"content\":[,1]}}]}", &plain,
+            "a value is missing"); /* found by fuzzing */
     refused("{\"choices\":[{\"logprobs\":{\"content\":[{]}]}}]}", &plain, "is missing");
 }
 

@@ -1,27 +1,48 @@
-/* cmd_report.c - `forkgate report export`: evidence rows of a run, checked, filtered and written again. */
+/* cmd_report.c - `forkgate report export | html`: evidence rows of a run, checked, filtered and written again; everything
+ * about a change as one HTML file. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gates/report.h"
 #include "tools/commands.h"
+#include "tools/report_page.h"
 
 struct report_args {
     const char *action, *input, *out, *junit, *gate, *verdict;
     int tier; /* -1: all */
     enum table_eol eol;
+    struct report_page_args page;
 };
 
-enum { OPT_EOL = 0x500, OPT_TIER, OPT_GATE, OPT_VERDICT, OPT_JUNIT };
+enum {
+    OPT_EOL = 0x500,
+    OPT_TIER,
+    OPT_GATE,
+    OPT_VERDICT,
+    OPT_JUNIT,
+    OPT_DIFF,
+    OPT_CONTROL,
+    OPT_EXPLAIN,
+    OPT_MUTANTS
+};
 
 static const struct argp_option options[] = {
-    {"out", 'o', "FILE", 0, "where the CSV goes (default: standard output)", 1},
+    {"out", 'o', "FILE", 0, "where the result goes (default: standard output)", 1},
+    {NULL, 0, NULL, 0, "export:", 2},
     {"eol", OPT_EOL, "crlf|lf", 0, "line ends (default crlf, as RFC 4180 asks; lf suits files kept in git)",
      1},
-    {"tier", OPT_TIER, "TIER", 0, "rows of this tier only", 1},
-    {"gate", OPT_GATE, "GATE", 0, "rows of this gate only", 1},
-    {"verdict", OPT_VERDICT, "VERDICT", 0, "rows with this verdict only", 1},
-    {"junit", OPT_JUNIT, "FILE", 0, "write the same rows as JUnit XML too", 1},
+    {"tier", OPT_TIER, "TIER", 0, "rows of this tier only", 2},
+    {"gate", OPT_GATE, "GATE", 0, "rows of this gate only", 2},
+    {"verdict", OPT_VERDICT, "VERDICT", 0, "rows with this verdict only", 2},
+    {"junit", OPT_JUNIT, "FILE", 0, "write the same rows as JUnit XML too", 2},
+    {NULL, 0, NULL, 0, "html:", 3},
+    {"diff", OPT_DIFF, "A.fgd B.fgd", 0, "show the fork between two dumps, and how close the choices were",
+     3},
+    {"control", OPT_CONTROL, "DIR", 0,
+     "control pairs that say what a benign change may move, as diff takes them", 3},
+    {"explain", OPT_EXPLAIN, "CSV", 0, "growth through the layers, from forkgate explain --csv", 3},
+    {"mutants", OPT_MUTANTS, "CSV", 0, "the fault matrix, from forkgate mutants --csv", 3},
     {NULL, 0, NULL, 0, NULL, 0}};
 
 static int known_verdict(const char *name) {
@@ -49,6 +70,54 @@ static error_t parse_filter(int key, char *arg, struct argp_state *state, struct
     }
 }
 
+/* The second dump stands behind the option's own argument. */
+static void parse_pair(struct argp_state *state, char *arg, struct report_page_args *p) {
+    if (state->next >= state->argc || state->argv[state->next][0] == '-') {
+        argp_error(state, "--diff %s: want two dumps, A.fgd B.fgd", arg);
+        return;
+    }
+    p->dump_a = arg;
+    p->dump_b = state->argv[state->next++];
+}
+
+static error_t parse_page(int key, char *arg, struct argp_state *state, struct report_args *a) {
+    switch (key) {
+    case OPT_DIFF:
+        parse_pair(state, arg, &a->page);
+        return 0;
+    case OPT_CONTROL:
+        a->page.control = arg;
+        return 0;
+    case OPT_EXPLAIN:
+        a->page.explain = arg;
+        return 0;
+    case OPT_MUTANTS:
+        a->page.mutants = arg;
+        return 0;
+    default:
+        return parse_filter(key, arg, state, a);
+    }
+}
+
+static int is_html(const struct report_args *a) {
+    return strcmp(a->action, "html") == 0;
+}
+
+/* Options of the other action are mistakes, not wishes. */
+static void check(struct argp_state *state, const struct report_args *a) {
+    const struct report_page_args *p = &a->page;
+    int of_html = p->dump_a != NULL || p->control != NULL || p->explain != NULL || p->mutants != NULL;
+    int of_export = a->tier >= 0 || a->gate != NULL || a->verdict != NULL || a->junit != NULL;
+    if (a->action == NULL || (strcmp(a->action, "export") != 0 && !is_html(a)))
+        argp_error(state, "give export FILE.csv or html [RUN.csv]");
+    else if (!is_html(a) && a->input == NULL)
+        argp_error(state, "export which FILE.csv?");
+    else if (is_html(a) ? of_export : of_html)
+        argp_error(state, "an option of %s does not fit %s", is_html(a) ? "export" : "html", a->action);
+    else if (is_html(a) && a->input == NULL && p->dump_a == NULL && p->explain == NULL && p->mutants == NULL)
+        argp_error(state, "html: give RUN.csv, --diff, --explain or --mutants");
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state) {
     struct report_args *a = state->input;
     switch (key) {
@@ -72,25 +141,29 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
             argp_error(state, "unexpected argument '%s'", arg);
         return 0;
     case ARGP_KEY_END:
-        if (a->action == NULL || strcmp(a->action, "export") != 0) argp_error(state, "give export FILE.csv");
-        if (a->input == NULL) argp_error(state, "export which FILE.csv?");
+        check(state, a);
         return 0;
     default:
-        return parse_filter(key, arg, state, a);
+        return parse_page(key, arg, state, a);
     }
 }
 
 static const struct argp argp = {
     options,
     parse,
-    "export FILE.csv",
-    "Reads the CSV of a run (forkgate run --csv), checks it (schema, columns, every verdict against its own "
-    "value and "
-    "bound) and writes the rows that were asked for.\v"
+    "export FILE.csv\nhtml [RUN.csv]",
+    "export: reads the CSV of a run (forkgate run --csv), checks it (schema, columns, every verdict against "
+    "its own "
+    "value and bound) and writes the rows that were asked for. html: one self-contained file about a run, a "
+    "fork, an "
+    "explanation and a fault matrix, whichever are given; it needs no network and no script.\v"
     "Examples:\n"
     "  forkgate report export run.csv --eol lf -o reports/run.csv\n"
     "  forkgate report export run.csv --verdict FAIL\n"
     "  forkgate report export run.csv --tier identity --junit identity.xml -o identity.csv\n"
+    "  forkgate report html run.csv -o run.html\n"
+    "  forkgate report html run.csv --diff base.fgd head.fgd --control control/ --explain explain.csv -o "
+    "fork.html\n"
     "Exit: 0 written; 2 not a report, no row matches, bad usage.\n",
     NULL,
     NULL,
@@ -128,7 +201,10 @@ static int run(int argc, char **argv) {
     a.tier = -1;
     a.eol = TABLE_CRLF;
     cli_parse(&argp, argc, argv, &a);
-    return export_rows(&a, &err) == STATUS_OK ? 0 : cli_fail("report", &err);
+    a.page.run = a.input;
+    a.page.out = a.out;
+    enum status s = is_html(&a) ? report_page_write(&a.page, &err) : export_rows(&a, &err);
+    return s == STATUS_OK ? 0 : cli_fail("report", &err);
 }
 
-const struct command cmd_report = {"report", "check, filter and convert the CSV of a run", &argp, run};
+const struct command cmd_report = {"report", "check, filter and convert the CSV of a run; HTML", &argp, run};

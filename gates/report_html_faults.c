@@ -1,0 +1,124 @@
+/* report_html_faults.c - the fault matrix: the part made from the CSV of `forkgate mutants`.
+ * Not a judgement: every row carries its verdict.
+ * Source: ours. Exercise: ctest -R unit.report_html */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gates/page.h"
+#include "gates/report_html.h"
+
+struct faults {
+    const table *t;
+    int backend, id, op, where, size, legal, tier, cell, killed_by, how, verdict;
+    int tiers[TIER_PERF + 1]; /* non-zero: some row is about it */
+};
+
+static const char *class_of(const char *word) {
+    if (strcmp(word, "killed") == 0 || strcmp(word, "ok") == 0) return "good";
+    if (strcmp(word, "HOLE") == 0 || strcmp(word, "FALSE ALARM") == 0 || strcmp(word, "ERROR") == 0)
+        return "bad";
+    return strcmp(word, "error") == 0 || strcmp(word, "survived") == 0 ? "warn" : "muted";
+}
+
+static const char *cell(const struct faults *f, size_t row, int column) {
+    return table_cell(f->t, row, column, NULL);
+}
+
+static enum status find_columns(struct faults *f, struct err *err) {
+    const struct {
+        const char *name;
+        int *at;
+    } columns[] = {{"backend", &f->backend}, {"id", &f->id},          {"op", &f->op},
+                   {"where", &f->where},     {"size", &f->size},      {"legal", &f->legal},
+                   {"tier", &f->tier},       {"cell", &f->cell},      {"killed_by", &f->killed_by},
+                   {"how", &f->how},         {"verdict", &f->verdict}};
+    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++)
+        RETURN_IF_ERROR(table_need(f->t, columns[i].name, columns[i].at, err));
+    for (size_t r = 0; r < table_rows(f->t); r++) {
+        int tier = tier_from_name(cell(f, r, f->tier));
+        if (tier < 0) return table_refuse(f->t, r, err, "tier: not a tier");
+        f->tiers[tier] = 1;
+    }
+    return STATUS_OK;
+}
+
+static void put_tier(FILE *out, const struct faults *f, size_t from, size_t end, enum tier tier) {
+    for (size_t r = from; r < end; r++) {
+        if (strcmp(cell(f, r, f->tier), tier_name(tier)) != 0) continue;
+        page_element(out, "td", class_of(cell(f, r, f->cell)), cell(f, r, f->cell));
+        return;
+    }
+    fprintf(out, "<td class=\"muted\">not run</td>");
+}
+
+static int same_plant(const struct faults *f, size_t a, size_t b) {
+    return strcmp(cell(f, a, f->id), cell(f, b, f->id)) == 0 &&
+           strcmp(cell(f, a, f->backend), cell(f, b, f->backend)) == 0;
+}
+
+/* Rows of one plant stand together: one line, a cell a tier, and who killed it first. Returns the row behind them. */
+static size_t put_plant(FILE *out, const struct faults *f, size_t from) {
+    size_t end = from + 1, told = from;
+    while (end < table_rows(f->t) && same_plant(f, from, end)) end++;
+    while (told + 1 < end && cell(f, told, f->killed_by)[0] == '\0') told++;
+    fprintf(out, "<tr><th scope=\"row\" class=\"mono\">");
+    page_text(out, cell(f, from, f->id));
+    fprintf(out, "</th>");
+    page_element(out, "td", NULL, cell(f, from, f->backend));
+    page_element(out, "td", NULL, cell(f, from, f->op));
+    page_element(out, "td", NULL,
+                 strcmp(cell(f, from, f->legal), "1") == 0 ? "legal" : cell(f, from, f->size));
+    for (int t = 0; t <= TIER_PERF; t++)
+        if (f->tiers[t]) put_tier(out, f, from, end, (enum tier)t);
+    page_element(out, "td", class_of(cell(f, from, f->verdict)), cell(f, from, f->verdict));
+    fprintf(out, "<td class=\"wrap muted\">");
+    page_text(out, cell(f, told, f->killed_by));
+    fprintf(out, cell(f, told, f->how)[0] != '\0' ? ": " : "");
+    page_text(out, cell(f, told, f->how));
+    fprintf(out, "</td></tr>\n");
+    return end;
+}
+
+/* "34 ok, 1 HOLE": plants by verdict, in the order they are met. */
+static void put_counts(FILE *out, const struct faults *f) {
+    char names[8][24];
+    size_t counts[8] = {0};
+    int n = 0;
+    for (size_t r = 0; r < table_rows(f->t); r++) {
+        if (r > 0 && same_plant(f, r - 1, r)) continue;
+        int i = 0;
+        while (i < n && strcmp(names[i], cell(f, r, f->verdict)) != 0) i++;
+        if (i == 8) continue;
+        if (i == n) (void)snprintf(names[n++], sizeof names[0], "%s", cell(f, r, f->verdict));
+        counts[i]++;
+    }
+    fprintf(out, "<p>Planted faults by verdict: ");
+    for (int i = 0; i < n; i++) {
+        fprintf(out, "%s%zu ", i > 0 ? ", " : "", counts[i]);
+        page_text(out, names[i]);
+    }
+    fprintf(out, ".</p>\n");
+}
+
+enum status html_faults(FILE *out, const table *t, struct err *err) {
+    struct faults f;
+    memset(&f, 0, sizeof f);
+    f.t = t;
+    RETURN_IF_ERROR(find_columns(&f, err));
+    fprintf(out, "<section aria-labelledby=\"faults\"><h2 id=\"faults\">Fault matrix</h2>\n");
+    put_counts(out, &f);
+    fprintf(out,
+            "<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
+            "aria-labelledby=\"faults\"><table><caption>Each planted "
+            "fault against each tier. Killed: a gate of the tier turned red. A fault that a tier survives "
+            "must be killed "
+            "by another.</caption>\n<thead><tr><th scope=\"col\">fault</th><th scope=\"col\">backend</th>"
+            "<th scope=\"col\">op</th><th scope=\"col\">size</th>");
+    for (int i = 0; i <= TIER_PERF; i++)
+        if (f.tiers[i]) fprintf(out, "<th scope=\"col\">%s</th>", tier_name((enum tier)i));
+    fprintf(out, "<th scope=\"col\">verdict</th><th scope=\"col\">first kill</th></tr></thead>\n<tbody>\n");
+    for (size_t r = 0; r < table_rows(t);) r = put_plant(out, &f, r);
+    fprintf(out, "</tbody></table></div></section>\n");
+    return STATUS_OK;
+}

@@ -1,0 +1,44 @@
+/* report_sum.h - evidence rows folded into gates and tiers, for every report that people read.
+ * Not a second opinion: the fold is verdict.c's, the same that gives the exit code.
+ * Source: ours. Exercise: ctest -R unit.report_html */
+#ifndef FORKGATE_REPORT_SUM_H
+#define FORKGATE_REPORT_SUM_H
+
+#include <stddef.h>
+
+#include "gates/gate.h"
+
+#define REPORT_TIERS (TIER_PERF + 1)
+
+struct report_gate {
+    const char *id; /* of the first row */
+    enum tier tier;
+    enum verdict verdict;
+    size_t n;                       /* rows */
+    uint64_t counts[VERDICTS];      /* rows by verdict */
+    const struct evidence *telling; /* first row of the gate's own verdict */
+    const struct evidence
+        *closest; /* row with the largest headroom among those with a bound above 0; NULL: none */
+    double ms;    /* of all rows */
+};
+
+struct report_sum {
+    struct report_gate *gates; /* [n] in the order of their first rows */
+    size_t n, n_rows;
+    uint64_t counts[VERDICTS]; /* gates by verdict */
+    double ms;
+};
+
+/* The rows must stay where they are. STATUS_NOMEM. Free with report_sum_free. */
+enum status report_sum_rows(const struct evidence *rows, size_t n, struct report_sum *out, struct err *err);
+void report_sum_free(struct report_sum *s);
+
+/* "PASS: may land", "FAIL: must not land", "NOT JUDGED: ..": from verdict_exit_code. */
+const char *report_sum_headline(const struct report_sum *s);
+const char *report_tier_question(enum tier t);
+/* The gate's claim from the registry; NULL when this build does not have the gate. */
+const char *report_gate_claim(const char *id);
+/* "12 checks, closest 0.38 of its bound (oracle)", "2 of 12 checks, first: twin", the reason of a SKIP. */
+void report_gate_line(const struct report_gate *g, char *out, size_t room);
+
+#endif
