@@ -148,19 +148,29 @@ static enum status folder_open(const char *dir, struct folder *f, struct err *er
     return s;
 }
 
+/* What a pair must share, and the base under judgement with it: only the geometry may differ, or a broken build would
+ * measure its own damage as noise. Keys that all lack (another engine's dumps) are equal. */
+static int same_build(const dump *x, const dump *y) {
+    static const char *const keys[] = {"tool", "commit", "dirty",      "faults", "backend", "arch",
+                                       "kv",   "logits", "model.xxh3", "route",  "sampler", "repeat_penalty"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        if (!same_key(x, y, keys[i])) return 0;
+    return 1;
+}
+
 static int is_pair(const dump *x, const dump *y) {
     char stream[HASH_TEXT_BYTES];
     struct dump_results r = dump_results(x);
     hash_format(&r.stream, stream);
     return provenance_get(dump_provenance(x), "follow") == NULL && strcmp(key_of(y, "follow"), stream) == 0 &&
-           same_key(x, y, "model.xxh3") && same_key(x, y, "prompt.xxh3") && same_key(x, y, "route") &&
-           !same_bits(x, y);
+           same_build(x, y) && same_key(x, y, "prompt.xxh3") && !same_bits(x, y);
 }
 
-/* For one comparison: the pair must be of its model and route, and Y must not be the candidate's own geometry. */
+/* For one comparison: the pair must be of the base's own build, model and route, and Y must not be the candidate's own
+ * geometry. */
 static int applies(const dump *x, const dump *y, const dump *a, const dump *b) {
     if (a == NULL || b == NULL) return 1;
-    if (!same_key(x, a, "model.xxh3") || !same_key(x, a, "route")) return 0;
+    if (!same_build(x, a)) return 0;
     return !(same_bits(y, a) && !same_bits(x, a)) && !(same_bits(y, b) && !same_bits(x, b));
 }
 

@@ -82,7 +82,7 @@ static int exact_tie(const struct side *a, const struct side *b) {
     if (!a->tie && !b->tie) return 0;
     const struct side *open = a->tie ? b : a;
     double step = a->ulp > 0.0 && b->ulp > 0.0 ? larger(a->ulp, b->ulp) : 0.0;
-    return open->known && within(open->gap, step);
+    return open->known && within(fabs(open->gap), step);
 }
 
 static int took_higher(const struct side *s, int32_t other) {
@@ -99,7 +99,7 @@ static void say(struct diff_result *r, enum diff_verdict v, const char *reason) 
 }
 
 static void judge_by_control(const struct side *a, const struct side *b, struct diff_result *r) {
-    double gap = larger(a->gap, b->gap), bound = 2.0 * r->control.delta;
+    double gap = larger(fabs(a->gap), fabs(b->gap)), bound = 2.0 * r->control.delta;
     if (r->control.delta < 0.0) {
         r->verdict = DIFF_FORK;
         (void)snprintf(
@@ -126,7 +126,7 @@ static void judge_candidates(const struct side *a, const struct side *b, struct 
             whose, who);
         return;
     }
-    if (a->ulp > 0.0 && b->ulp > 0.0 && within(a->gap, a->ulp) && within(b->gap, b->ulp)) {
+    if (a->ulp > 0.0 && b->ulp > 0.0 && within(fabs(a->gap), a->ulp) && within(fabs(b->gap), b->ulp)) {
         r->verdict = DIFF_KNIFE_EDGE;
         (void)snprintf(r->reason, sizeof r->reason,
                        "gaps %.3g and %.3g are at most 1 ULP of the logits (%s: %.3g)", a->gap, b->gap,

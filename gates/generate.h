@@ -36,6 +36,7 @@ enum status generate_score(engine *e, const struct generate_request *request, du
 
 /* Provenance of an engine with nothing of a stream in it (tool, commit, backend, geometry, model hash, ...). The model
  * file is hashed once per engine. */
+void generate_note_faults(const char *names); /* key `faults`: the plants that are on; borrowed, NULL: none */
 enum status generate_provenance(engine *e, struct provenance *p, struct err *err);
 
 #endif

@@ -26,6 +26,13 @@ static struct hash128 model_hash(const engine *e, uint64_t serial) {
     return hash;
 }
 
+/* Planted faults are named by the binary that has them; everything it makes says so. */
+static const char *named_faults;
+
+void generate_note_faults(const char *names) {
+    named_faults = names;
+}
+
 static enum status describe_device(const struct engine_info *info, struct provenance *p, struct err *err) {
     if (info->config.backend != BACKEND_CUDA) return provenance_set(p, "device", "cpu", err);
     RETURN_IF_ERROR(provenance_set(p, "device", info->device.name, err));
@@ -69,6 +76,7 @@ enum status generate_provenance(engine *e, struct provenance *p, struct err *err
     RETURN_IF_ERROR(provenance_set(p, "tool", TOOL_NAME, err));
     RETURN_IF_ERROR(provenance_set(p, "commit", FORKGATE_COMMIT, err));
     RETURN_IF_ERROR(provenance_set(p, "dirty", FORKGATE_DIRTY, err));
+    if (named_faults != NULL) RETURN_IF_ERROR(provenance_set(p, "faults", named_faults, err));
     RETURN_IF_ERROR(describe_options(&info, p, err));
     RETURN_IF_ERROR(describe_device(&info, p, err));
     RETURN_IF_ERROR(provenance_set(p, "compiler", COMPILER, err));

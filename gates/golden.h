@@ -64,6 +64,15 @@ const struct golden_entry *golden_by_name(const struct golden_set *s, const char
 enum status golden_open(const struct golden_set *s, const struct golden_entry *e, dump **out,
                         struct err *err);
 
+/* ---- what the manifest does not say ---- */
+enum golden_gap_kind {
+    GOLDEN_MISSING, /* a stream of fixtures/golden_prompts.csv on f16 or q8, sm_90, that no line names */
+    GOLDEN_ORPHAN /* a dump that no line names: left by a refresh that was killed, or its line was deleted */
+};
+typedef void golden_gap(void *ctx, enum golden_gap_kind kind, const char *what);
+enum status golden_gaps(const char *source_dir, const struct golden_set *s, golden_gap *tell, void *ctx,
+                        struct err *err);
+
 /* ---- comparing the first n records ---- */
 struct golden_match {
     uint64_t compared;        /* records */

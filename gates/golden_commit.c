@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -111,7 +112,7 @@ static void sweep_orphans(const struct golden_set *s) {
 enum status refresh_permitted(const char *reason, struct err *err) {
     const size_t room = sizeof((struct golden_entry *)0)->reason;
     const char *ci = getenv("CI");
-    if (ci != NULL && (strcmp(ci, "true") == 0 || strcmp(ci, "1") == 0))
+    if (ci != NULL && ci[0] != '\0' && strcmp(ci, "0") != 0 && strcasecmp(ci, "false") != 0)
         return err_set(err, STATUS_USAGE, "CI=%s: goldens are never refreshed by a CI run", ci);
     if (reason == NULL || strspn(reason, " \t\r\n") == strlen(reason))
         return err_set(err, STATUS_USAGE, "a refresh needs --reason");

@@ -4,6 +4,7 @@
  *
  * Keys written by forkgate (others may appear and are kept):
  *   tool            forkgate 0.1.0                        commit, dirty     engine commit (12 hex digits), 0|1
+ *   faults          planted faults that were on (forkgate-faults only)
  *   backend route arch geometry kv logits chunk graphs threads simd batch
  *   device cc driver runtime compiler flags
  *   model model.bytes model.xxh3 n_vocab                  prompt (name) prompt.xxh3 (of its bytes) prompt.tokens

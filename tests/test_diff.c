@@ -641,3 +641,13 @@ Test(diff, damage_on_either_side_is_refused_with_its_file) {
     (void)remove(pb);
     (void)remove(folder);
 }
+
+/* A tie on one side excuses nothing when the other side emitted a token far below its own argmax. */
+Test(diff, a_token_below_its_own_argmax_is_no_tie) {
+    struct made a = make_begin(NULL, 0, plain_keys), b = make_begin(NULL, 0, plain_keys);
+    make_record(&a, greedy(3, 17.125f, 7, 17.125f), "x", 1, NULL);
+    struct dump_record r = greedy(3, 20.0f, 7, 10.0f);
+    r.token = 7;
+    make_record(&b, r, "y", 1, NULL);
+    verdict_is(compare_and_close(make_end(&a), make_end(&b), NULL), DIFF_FORK);
+}

@@ -154,3 +154,25 @@ Test(control, calibrated_row_is_keyed_by_model_route_and_change) {
     dump_close(b);
     dump_close(q);
 }
+
+/* A build with a fault must not measure its own damage as noise: its replay is no control for the healthy base. */
+Test(control, a_replay_by_another_build_is_no_control) {
+    static const char *const keys[] = {"commit", "dirty", "faults", "kv", "arch", "sampler"};
+    for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++) {
+        dump *x = stream(in_folder("x.fgd"), BASE, "f16", NULL, 0.0f);
+        char hash[HASH_TEXT_BYTES];
+        struct dump_results r = dump_results(x);
+        hash_format(&r.stream, hash);
+        const char *other[] = {"model.xxh3", "m1", "prompt.xxh3", "p1",    "geometry", T64, "route",
+                               "f16",        "follow", hash,      keys[k], "other",    NULL};
+        struct made m = make_begin(in_folder("y64.fgd"), 0, other);
+        for (int i = 0; i < 10; i++) make_record(&m, greedy(i, 25.0f, 90, 12.0f), "t", 1, NULL);
+        dump_close(make_end(&m));
+        struct diff_control c;
+        struct err err = {""};
+        int n_pairs = -1;
+        cr_assert_eq(diff_control_for(folder, x, x, &c, &n_pairs, &err), STATUS_OK, "%s", err.message);
+        cr_assert_eq(n_pairs, 0, "a replay that differs in %s was taken as a control", keys[k]);
+        dump_close(x);
+    }
+}

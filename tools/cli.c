@@ -86,11 +86,6 @@ static const struct argp_option engine_options[] = {
     {"geometry", OPT_GEOMETRY, "KEY=N,..", 0,
      "fa_tq (64), fa_tkv (32), fa_chunk (256), fa_splits (8); fa_tkv and fa_chunk change bits", 2},
     {"kv", OPT_KV, "f16|q8_0|f32", 0, "type of the KV cache (default f16; f32 with --route f32)", 2},
-    {NULL, 0, NULL, 0, "Sampling:", 3},
-    {"repeat-penalty", OPT_PENALTY, "X", 0, "once per distinct id of prompt and output (default 1: off)", 3},
-    {"temp", OPT_TEMP, "X", 0, "temperature (default 0: greedy, lowest id wins a tie)", 3},
-    {"seed", OPT_SEED, "N", 0, "stream of the counter-based generator (default 0)", 3},
-    {"ignore-eos", OPT_IGNORE_EOS, NULL, 0, "go on after an end token (declared in the dump)", 3},
     {NULL, 0, NULL, 0, NULL, 0}};
 
 static float parse_real(struct argp_state *state, const char *option, const char *arg) {
@@ -105,6 +100,14 @@ static int parse_word(struct argp_state *state, const char *option, const char *
     if (value < 0) argp_error(state, "%s %s: want %s", option, arg, want);
     return value;
 }
+
+static const struct argp_option sampling_options[] = {
+    {NULL, 0, NULL, 0, "Sampling:", 3},
+    {"repeat-penalty", OPT_PENALTY, "X", 0, "once per distinct id of prompt and output (default 1: off)", 3},
+    {"temp", OPT_TEMP, "X", 0, "temperature (default 0: greedy, lowest id wins a tie)", 3},
+    {"seed", OPT_SEED, "N", 0, "stream of the counter-based generator (default 0)", 3},
+    {"ignore-eos", OPT_IGNORE_EOS, NULL, 0, "go on after an end token (declared in the dump)", 3},
+    {NULL, 0, NULL, 0, NULL, 0}};
 
 static int simd_from_name(const char *s) {
     if (strcmp(s, "auto") == 0) return SIMD_AUTO;
@@ -128,7 +131,8 @@ static void parse_geometry(struct argp_state *state, const char *arg, struct geo
     if (geometry_parse(arg, g, &err) != STATUS_OK) argp_error(state, "--geometry: %s", err.message);
 }
 
-static error_t parse_sampling(int key, char *arg, struct argp_state *state, struct cli_engine *e) {
+static error_t parse_sampling(int key, char *arg, struct argp_state *state) {
+    struct cli_engine *e = state->input;
     switch (key) {
     case OPT_PENALTY:
         e->repeat_penalty = parse_real(state, "--repeat-penalty", arg);
@@ -184,10 +188,11 @@ static error_t parse_engine(int key, char *arg, struct argp_state *state) {
         c->simd = (enum simd)parse_word(state, "--simd", arg, simd_from_name(arg), "auto, scalar or avx2");
         return 0;
     default:
-        return parse_sampling(key, arg, state, e);
+        return ARGP_ERR_UNKNOWN;
     }
 }
 
+const struct argp cli_sampling_argp = {sampling_options, parse_sampling, NULL, NULL, NULL, NULL, NULL};
 const struct argp cli_engine_argp = {engine_options, parse_engine, NULL, NULL, NULL, NULL, NULL};
 
 void cli_engine_default(struct cli_engine *e) {

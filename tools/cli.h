@@ -40,7 +40,8 @@ struct cli_engine {
     int ignore_eos;
 };
 void cli_engine_default(struct cli_engine *e);
-extern const struct argp cli_engine_argp; /* input: struct cli_engine */
+extern const struct argp cli_engine_argp;   /* input: struct cli_engine */
+extern const struct argp cli_sampling_argp; /* the same input; for the commands that choose tokens */
 
 /* The tree that holds fixtures/ and golden/: $FORKGATE_ROOT, else the source tree the binary was built from. */
 const char *cli_source_dir(void);

@@ -31,7 +31,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     struct generate_args *a = state->input;
     switch (key) {
     case ARGP_KEY_INIT:
-        state->child_inputs[0] = &a->engine;
+        state->child_inputs[0] = state->child_inputs[1] = &a->engine;
         return 0;
     case 'p':
         a->text = arg;
@@ -67,7 +67,8 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     }
 }
 
-static const struct argp_child children[] = {{&cli_engine_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+static const struct argp_child children[] = {
+    {&cli_engine_argp, 0, NULL, 0}, {&cli_sampling_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
 static const struct argp argp = {
     options,
     parse,

@@ -122,6 +122,21 @@ static int show(const struct golden_args *a, const struct golden_set *s) {
     return 0;
 }
 
+struct gaps {
+    size_t missing, orphans;
+};
+
+static void note_gap(void *ctx, enum golden_gap_kind kind, const char *what) {
+    struct gaps *g = ctx;
+    if (kind == GOLDEN_MISSING)
+        g->missing++;
+    else
+        g->orphans++;
+    printf(kind == GOLDEN_MISSING ? "MISSING  %s: no line of manifest.csv names this stream of the battery\n"
+                                  : "ORPHAN   %s: no line of manifest.csv names this dump\n",
+           what);
+}
+
 static int verify_files(const struct golden_args *a, const struct golden_set *s) {
     size_t intact = 0, damaged = 0;
     for (size_t i = 0; i < s->n; i++) {
@@ -136,8 +151,15 @@ static int verify_files(const struct golden_args *a, const struct golden_set *s)
         }
         dump_close(d);
     }
-    printf("golden: %zu intact, %zu damaged\n", intact, damaged);
-    return damaged > 0 || intact == 0 ? EXIT_TROUBLE : 0;
+    struct gaps gaps = {0, 0};
+    struct err err;
+    if (a->n_names == 0 && golden_gaps(cli_source_dir(), s, note_gap, &gaps, &err) != STATUS_OK)
+        return cli_fail("golden", &err);
+    printf("golden: %zu intact, %zu damaged", intact, damaged);
+    if (gaps.missing + gaps.orphans > 0) printf(", %zu missing, %zu orphans", gaps.missing, gaps.orphans);
+    printf("\n");
+    if (intact == 0) fprintf(stderr, "forkgate: golden: nothing to verify under %s\n", s->dir);
+    return damaged + gaps.missing > 0 || intact == 0 ? EXIT_TROUBLE : 0;
 }
 
 /* ---- making streams ------------------------------------------------------------------------------------------ */

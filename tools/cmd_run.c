@@ -5,16 +5,18 @@
 #include <unistd.h>
 
 #include "gates/coverage.h"
-#include "gates/report.h"
 #include "gates/runner.h"
 #include "tools/commands.h"
 #include "tools/run_print.h"
+#include "tools/run_reports.h"
 
 struct run_args {
     struct cli_engine engine;
     int tiers[RUNNER_TIERS];
     int full, small, keep_going, verbose, list, jobs;
-    const char *only, *csv, *junit;
+    struct run_reports reports;
+    const char *only;
+    char command[1024]; /* as it was given */
     const char *cause, *base, *engine_cmd;
     int class_fa, tiers_given;
 };
@@ -22,8 +24,6 @@ struct run_args {
 enum {
     OPT_TIER = 0x300,
     OPT_BATTERY,
-    OPT_CSV,
-    OPT_JUNIT,
     OPT_KEEP_GOING,
     OPT_ONLY,
     OPT_JOBS,
@@ -46,8 +46,6 @@ static const struct argp_option options[] = {
     {"battery", OPT_BATTERY, "small|quick|full", 0, "how many cases and prompts (default quick)", 1},
     {"only", OPT_ONLY, "GATE[/CASE]", 0, "one gate, or its cases whose text contains CASE", 1},
     {"keep-going", OPT_KEEP_GOING, NULL, 0, "run later tiers after a red one", 1},
-    {"csv", OPT_CSV, "FILE", 0, "write every check as a CSV row", 1},
-    {"junit", OPT_JUNIT, "FILE", 0, "write JUnit XML", 1},
     {"jobs", OPT_JOBS, "N", 0, "gates at a time, 1 to 16 (default: online cores on cpu, 1 on cuda)", 1},
     {"list", OPT_LIST, NULL, 0, "list the gates and their claims, run nothing", 1},
     {"verbose", 'v', NULL, 0, "show every check", 1},
@@ -68,6 +66,22 @@ static void parse_tiers(struct argp_state *state, const char *list, int tiers[RU
 }
 
 /* What kind of change is judged, and against what. */
+/* What goes together: an option that no selected tier reads would be an option ignored. */
+static void check_together(struct run_args *a, struct argp_state *state) {
+    int named = a->cause != NULL && a->cause[strspn(a->cause, " \t\n")] != '\0';
+    if (a->class_fa && !named)
+        argp_error(state, "--class fa needs --cause TEXT: bits are given up for a named reason");
+    if (a->cause != NULL && !a->class_fa) argp_error(state, "--cause goes with --class fa");
+    if (a->class_fa && !a->tiers_given) a->tiers[TIER_TOLERANCE] = 1;
+    int read_by_gate =
+        a->only != NULL && (strncmp(a->only, "tolerance", 9) == 0 || strncmp(a->only, "perf", 4) == 0);
+    int read = read_by_gate || (a->only == NULL && (a->tiers[TIER_TOLERANCE] || a->tiers[TIER_PERF]));
+    if ((a->base != NULL || a->engine_cmd != NULL) && !read)
+        argp_error(
+            state,
+            "--base and --engine-cmd are read by tiers tolerance and perf only (add --tier or --class fa)");
+}
+
 static error_t parse_change(int key, char *arg, struct argp_state *state, struct run_args *a) {
     switch (key) {
     case OPT_CLASS:
@@ -88,9 +102,7 @@ static error_t parse_change(int key, char *arg, struct argp_state *state, struct
         argp_error(state, "unexpected argument '%s'", arg);
         return 0;
     case ARGP_KEY_END:
-        if (a->class_fa && (a->cause == NULL || a->cause[0] == '\0'))
-            argp_error(state, "--class fa needs --cause TEXT: bits are given up for a named reason");
-        if (a->class_fa && !a->tiers_given) a->tiers[TIER_TOLERANCE] = 1;
+        check_together(a, state);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -101,7 +113,8 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     struct run_args *a = state->input;
     switch (key) {
     case ARGP_KEY_INIT:
-        state->child_inputs[0] = &a->engine;
+        state->child_inputs[0] = &a->reports;
+        state->child_inputs[1] = &a->engine;
         return 0;
     case OPT_TIER:
         parse_tiers(state, arg, a->tiers);
@@ -119,12 +132,6 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case OPT_KEEP_GOING:
         a->keep_going = 1;
         return 0;
-    case OPT_CSV:
-        a->csv = arg;
-        return 0;
-    case OPT_JUNIT:
-        a->junit = arg;
-        return 0;
     case OPT_JOBS:
         a->jobs = cli_number(state, "--jobs", arg, 1, 16);
         return 0;
@@ -139,7 +146,8 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     }
 }
 
-static const struct argp_child children[] = {{&cli_engine_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+static const struct argp_child children[] = {
+    {&run_reports_argp, 0, NULL, 0}, {&cli_engine_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
 static const struct argp argp = {
     options,
     parse,
@@ -153,7 +161,8 @@ static const struct argp argp = {
     "  forkgate run --tier parity --only op.attention  one op\n"
     "  forkgate run --geometry fa_tkv=16 --keep-going  a tile experiment: identity turns red\n"
     "  forkgate run --geometry fa_tkv=16 --class fa --cause 'FA_TKV 32->16'   the same, judged by tier 4\n"
-    "  forkgate run --battery full --csv run.csv --junit run.xml\n"
+    "  forkgate run --battery full --csv run.csv --junit run.xml --html run.html\n"
+    "  forkgate run --format github --summary-md \"$GITHUB_STEP_SUMMARY\"   on a CI server\n"
     "Exit: 0 may land; 1 a gate failed or is blind; 2 a gate could not judge, nothing was run, bad usage.\n",
     children,
     NULL,
@@ -173,15 +182,24 @@ static enum status gather(const struct run_result *r, struct evidence **rows, si
     return STATUS_OK;
 }
 
-static enum status write_reports(const struct run_args *a, const struct run_result *r, struct err *err) {
-    if (a->csv == NULL && a->junit == NULL) return STATUS_OK;
+static enum status write_reports(const struct run_args *a, const struct gate_context *ctx,
+                                 const struct run_result *r, struct err *err) {
     struct evidence *rows = NULL;
     size_t n = 0;
     enum status s = gather(r, &rows, &n, err);
-    if (s == STATUS_OK && a->csv != NULL) s = report_write_csv(a->csv, NULL, TABLE_CRLF, rows, n, err);
-    if (s == STATUS_OK && a->junit != NULL) s = report_write_junit(a->junit, rows, n, err);
+    if (s == STATUS_OK) s = run_reports_write(&a->reports, rows, n, a->command, ctx, err);
     free(rows);
     return s;
+}
+
+/* The command line in one string, for reports; a long one is cut. */
+static void join_command(int argc, char **argv, char *out, size_t room) {
+    size_t used = 0;
+    out[0] = '\0';
+    for (int i = 0; i < argc && used + 1 < room; i++) {
+        int n = snprintf(out + used, room - used, "%s%s", i > 0 ? " " : "", argv[i]);
+        used += n > 0 ? (size_t)n : 0;
+    }
 }
 
 static void count_tiers(struct run_print *p, const struct runner_options *o) {
@@ -224,7 +242,7 @@ static int judge(const struct run_args *a, struct run_print *print, struct runne
     count_tiers(print, o);
     enum status s = runner_run(o, &result, &err);
     if (s == STATUS_OK && coverage_is_complete(o, &result)) s = judge_coverage(a, print, &result, &err);
-    if (s == STATUS_OK) s = write_reports(a, &result, &err);
+    if (s == STATUS_OK) s = write_reports(a, &o->context, &result, &err);
     int code = s == STATUS_OK ? verdict_exit_code(result.counts) : cli_fail("run", &err);
     if (s == STATUS_OK && result.n == 0) fprintf(stderr, "forkgate: run: no gate is selected\n");
     if (s == STATUS_OK) run_print_end(print, &result);
@@ -237,6 +255,8 @@ static int run(int argc, char **argv) {
     memset(&a, 0, sizeof a);
     a.tiers[TIER_PARITY] = a.tiers[TIER_SUITE] = a.tiers[TIER_IDENTITY] = 1;
     cli_engine_default(&a.engine);
+    run_reports_default(&a.reports);
+    join_command(argc, argv, a.command, sizeof a.command);
     cli_parse(&argp, argc, argv, &a);
     if (a.list) {
         run_print_list(gate_registry);

@@ -1,6 +1,7 @@
 /* forkgate.c - the one binary: a table of commands, --help, --version.
  * Not where anything is decided: a command parses, calls a library function and exits with its verdict.
  * Source: ours. Exercise: forkgate --help */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 
 #include "build_info.h"
 #include "engine/fault.h"
+#include "gates/generate.h"
 #include "tools/cli.h"
 #include "tools/commands.h"
 
@@ -40,6 +42,8 @@ static int print_version(void) {
 static int start_faults(void) {
 #ifdef FORKGATE_FAULTS
     struct err err;
+    const char *named = getenv("FORKGATE_FAULT");
+    if (named != NULL && named[0] != '\0') generate_note_faults(named);
     if (fault_start(&err) == STATUS_OK) return 0;
     fprintf(stderr, "forkgate: %s\n", err.message);
     return EXIT_TROUBLE;
@@ -64,6 +68,13 @@ static int is_refused(const char *name, int argc, char **argv) {
     return 0;
 }
 
+/* A verdict that did not reach its reader is trouble, whatever it was. */
+static int finish_output(int code) {
+    if (fflush(stdout) == 0 && !ferror(stdout)) return code;
+    fprintf(stderr, "forkgate: cannot write to standard output: %s\n", strerror(errno));
+    return EXIT_TROUBLE;
+}
+
 int main(int argc, char **argv) {
     (void)signal(SIGXFSZ, SIG_IGN); /* a file-size limit is a write error with a message, not a death */
     if (start_faults() != 0) return EXIT_TROUBLE;
@@ -73,15 +84,15 @@ int main(int argc, char **argv) {
     }
     const char *name = argv[1];
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
-        return print_help(stdout);
-    if (strcmp(name, "--version") == 0) return print_version();
+        return finish_output(print_help(stdout));
+    if (strcmp(name, "--version") == 0) return finish_output(print_version());
     for (int i = 0; commands[i] != NULL; i++) {
         if (strcmp(commands[i]->name, name) != 0) continue;
         if (is_refused(name, argc, argv)) return EXIT_TROUBLE;
         static char program[64];
         (void)snprintf(program, sizeof program, "forkgate %s", name);
         argv[1] = program;
-        return commands[i]->run(argc - 1, argv + 1);
+        return finish_output(commands[i]->run(argc - 1, argv + 1));
     }
     fprintf(stderr, "forkgate: unknown command '%s' (forkgate --help lists them)\n", name);
     return EXIT_TROUBLE;

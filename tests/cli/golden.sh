@@ -80,5 +80,5 @@ f=tree/golden/$(sed -n 's/.*,\(sm_90-q8\/[0-9a-f]*\.fgd\),.*/\1/p' tree/golden/m
 printf '\125' | dd of="$f" bs=1 seek=1500 conv=notrunc status=none
 expect 2 "$forkgate" golden verify
 has out 'DAMAGED  golden sm_90-q8/'
-last out 'golden: 3 intact, 1 damaged'
+has out 'golden: 3 intact, 1 damaged'
 exit 0
