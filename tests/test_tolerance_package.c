@@ -48,13 +48,40 @@ static struct dump_record record_of(const struct engine_habit *h, int stream, in
     return r;
 }
 
+static int other_base; /* forced dumps claim to follow something else */
+
+/* A forced dump names the stream it follows. */
+static void follow_of(int stream, char out[HASH_TEXT_BYTES]) {
+    char path[2 * WORK_PATH];
+    struct err err = {""};
+    dump *d = NULL;
+    (void)snprintf(path, sizeof path, "%s/%s.fgd", base, battery.prompts[stream].name);
+    cr_assert_eq(dump_open(path, &d, &err), STATUS_OK, "%s", err.message);
+    struct dump_results r = dump_results(d);
+    hash_format(&r.stream, out);
+    if (other_base) out[0] = out[0] == '0' ? '1' : '0';
+    dump_close(d);
+}
+
 static void make_streams(const char *dir, const struct engine_habit *h, int is_forced) {
     for (int s = 0; s < STREAMS; s++) {
-        char path[2 * WORK_PATH], hash[HASH_TEXT_BYTES];
+        char path[2 * WORK_PATH], hash[HASH_TEXT_BYTES], follow[HASH_TEXT_BYTES] = "";
         struct hash128 of = hash_bytes(battery.prompts[s].bytes, battery.prompts[s].n);
         hash_format(&of, hash);
-        const char *keys[] = {"n_vocab",        "1000", "logits",      "f32", "sampler", "greedy",
-                              "repeat_penalty", "1",    "prompt.xxh3", hash,  NULL};
+        const char *keys[] = {"n_vocab",
+                              "1000",
+                              "logits",
+                              "f32",
+                              "sampler",
+                              "greedy",
+                              "repeat_penalty",
+                              "1",
+                              "prompt.xxh3",
+                              hash,
+                              is_forced ? "follow" : NULL,
+                              follow,
+                              NULL};
+        if (is_forced) follow_of(s, follow);
         (void)snprintf(path, sizeof path, "%s/%s.fgd", dir, battery.prompts[s].name);
         struct made m = make_begin(path, 0, keys);
         int left = 0;
@@ -83,7 +110,7 @@ static void set_up(void) {
     }
     cr_assert_eq(work_folder_battery(&root, &battery, "battery", csv, &err), STATUS_OK, "%s", err.message);
     cr_assert_eq(work_folder_sub(&root, "base", base, &err), STATUS_OK);
-    cr_assert_eq(work_folder_sub(&root, "base-control-other", control, &err), STATUS_OK);
+    cr_assert_eq(work_folder_sub(&root, "control-other", control, &err), STATUS_OK);
     cr_assert_eq(work_folder_sub(&root, "forced", forced, &err), STATUS_OK);
     cr_assert_eq(work_folder_sub(&root, "chosen", chosen, &err), STATUS_OK);
     make_streams(base, &honest, 0);
@@ -283,8 +310,17 @@ Test(tolerance_package, without_a_control_nothing_is_judged, .init = set_up, .fi
     struct err err = {""};
     make_candidate(regrouped);
     cr_assert_eq(work_folder_sub(&root, "alone", elsewhere, &err), STATUS_OK);
+    cr_assert_eq(work_folder_sub(&root, "alone/base", elsewhere, &err), STATUS_OK);
     make_streams(elsewhere, &honest, 0);
     inconclusive(run_with(elsewhere, copier(), "a test", csv), "no control");
+}
+
+/* A control of other streams says nothing about these. */
+Test(tolerance_package, a_control_that_follows_another_base_is_left_out, .init = set_up, .fini = tear_down) {
+    make_candidate(regrouped);
+    other_base = 1;
+    make_streams(control, &regrouped, 1);
+    inconclusive(run_candidate(), "no control");
 }
 
 Test(tolerance_package, a_control_that_moved_nothing_is_no_control, .init = set_up, .fini = tear_down) {

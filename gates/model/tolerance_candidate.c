@@ -72,15 +72,23 @@ static enum status kl_row(const struct package *p, struct err *err) {
     return STATUS_OK;
 }
 
-/* A candidate whose every row is the base's has not been changed by its options. */
+static int same_arithmetic(const struct side *a, const struct side *b) {
+    const struct geometry *g = &a->config.compute.geometry, *h = &b->config.compute.geometry;
+    return g->fa_tkv == h->fa_tkv && g->fa_chunk == h->fa_chunk;
+}
+
+/* A candidate whose every row is the base's: fine for another program with the same options (--class bitwise would do), but
+ * an option that carries bits and moved none was not applied, and recorded streams that come back are the base itself. */
 static void effect_row(struct package *p) {
     uint64_t unknown = 0, differ = tolerance_rows_differ(&p->forced, &unknown);
     if (differ > 0 || unknown > 0) return;
-    int options = side_takes_options(&p->candidate);
-    tolerance_note(
-        p, "forced", options ? VERDICT_INCONCLUSIVE : VERDICT_PASS, "every row is the base's, bit for bit%s",
-        options ? ": the candidate's options changed nothing, or it is the base; ask --class bitwise"
-                : ": --class bitwise would do");
+    int suspicious = side_takes_options(&p->candidate) &&
+                     (p->base.kind == SIDE_DUMPS || !same_arithmetic(&p->base, &p->candidate));
+    tolerance_note(p, "forced", suspicious ? VERDICT_INCONCLUSIVE : VERDICT_PASS,
+                   "every row is the base's, bit for bit%s",
+                   suspicious
+                       ? ": the candidate's options changed nothing, or it is the base; ask --class bitwise"
+                       : ": --class bitwise would do");
 }
 
 enum status tolerance_stage_forced(struct package *p, struct err *err) {
@@ -163,7 +171,7 @@ void tolerance_rate_row(const struct package *p, const char *arm, const char *un
     struct finding f = {
         arm,   "fork rate",          "1-p",
         1 - q, 1 - TOLERANCE_FISHER, tolerance_judged(1 - q, 1 - TOLERANCE_FISHER, VERDICT_FAIL)};
-    if (few) f.verdict = VERDICT_INCONCLUSIVE;
+    if (few) f.verdict = p->ctx->small_battery ? VERDICT_SKIP : VERDICT_INCONCLUSIVE;
     tolerance_row(p, &f,
                   "%llu forks in %llu %s, control %llu in %llu: one-sided Fisher p = %.4g (fails below %g)%s",
                   (unsigned long long)own->hits, (unsigned long long)own->trials, unit,
@@ -177,8 +185,7 @@ enum status tolerance_stage_greedy(struct package *p, struct err *err) {
     char dir[WORK_PATH];
     struct tolerance_rate own, control = {0, 0};
     tolerance_progress(p, "tolerance: candidate streams, token", 0, 0);
-    RETURN_IF_ERROR(
-        side_generate(&p->candidate, &p->work, &greedy, p->plan->n_tokens, "candidate", dir, err));
+    RETURN_IF_ERROR(side_generate(&p->candidate, &p->work, &greedy, p->n_tokens, "candidate", dir, err));
     for (int i = 0; i < p->battery.n; i++) RETURN_IF_ERROR(judge_one(p, dir, i, &t, err));
     summary_rows(p, &t);
     own.hits = t.forked;

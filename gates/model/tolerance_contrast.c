@@ -47,6 +47,7 @@ enum status tolerance_stage_sampling(struct package *p, struct err *err) {
     struct tolerance_rate own, control;
     draws.temperature = CONTRAST_TEMPERATURE;
     draws.seed = CONTRAST_SEED;
+    if (p->ctx->small_battery) return STATUS_OK;
     for (int k = 0; k < 3; k++) {
         if (side_takes_options(sides[k])) continue;
         tolerance_note(p, "sampling", VERDICT_SKIP,
@@ -137,7 +138,7 @@ enum status tolerance_stage_text(struct package *p, struct err *err) {
     struct side *const sides[3] = {&p->base, &p->candidate, &p->control[0]};
     struct scored s[3] = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
     enum status status = STATUS_OK;
-    if (p->plan->texts[0] == NULL) return STATUS_OK;
+    if (p->plan->texts[0] == NULL || p->ctx->small_battery) return STATUS_OK;
     for (int k = 0; k < 3; k++) {
         if (sides[k]->kind == SIDE_ENGINE) continue;
         tolerance_note(p, "text", VERDICT_SKIP, "NLL of a fixed text needs all sides in this process");

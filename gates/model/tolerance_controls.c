@@ -55,8 +55,7 @@ enum status tolerance_stage_streams(struct package *p, struct err *err) {
     uint64_t tokens = 0;
     tolerance_progress(p, "tolerance: base streams, token", 0, 0);
     if (!p->base_is_recorded)
-        RETURN_IF_ERROR(
-            side_generate(&p->base, &p->work, &greedy, p->plan->n_tokens, "base", p->base_dir, err));
+        RETURN_IF_ERROR(side_generate(&p->base, &p->work, &greedy, p->n_tokens, "base", p->base_dir, err));
     for (int i = 0; i < p->battery.n; i++) {
         RETURN_IF_ERROR(side_open_dump(&p->base, p->base_dir, &p->battery.prompts[i], &p->streams[i], err));
         tokens += dump_count(p->streams[i]);
@@ -108,7 +107,11 @@ static enum status again_row(struct package *p, const struct side *s, const char
                         (double)differ, 0,     tolerance_judged((double)differ, 0, VERDICT_INCONCLUSIVE)};
     tolerance_row(p, &f, "%llu of %llu records differ%s%s", (unsigned long long)differ,
                   (unsigned long long)records, where,
-                  differ > 0 ? ": the base is not reproducible, nothing can be judged against it" : "");
+                  differ == 0 ? ""
+                  : p->base_is_recorded
+                      ? ": this build at the default geometry does not make the recorded streams; give "
+                        "--base BINARY"
+                      : ": the base is not reproducible, nothing can be judged against it");
     if (differ > 0) p->stop = 1;
     return STATUS_OK;
 }
@@ -137,7 +140,7 @@ enum status tolerance_stage_again(struct package *p, struct err *err) {
     }
     few.n = few.n < p->plan->n_fresh ? few.n : p->plan->n_fresh;
     work.battery = &few;
-    RETURN_IF_ERROR(side_generate(&again, &work, &greedy, p->plan->n_tokens, "again-decode", dir, err));
+    RETURN_IF_ERROR(side_generate(&again, &work, &greedy, p->n_tokens, "again-decode", dir, err));
     return again_row(p, &again, dir, few.n, 0, err);
 }
 
@@ -182,7 +185,8 @@ enum status tolerance_stage_controls(struct package *p, struct err *err) {
     if (p->n_control == 0) {
         tolerance_note(p, "benign", VERDICT_INCONCLUSIVE,
                        "no control: the base is %s; give --base BINARY so that it can be regrouped",
-                       p->base.kind == SIDE_DUMPS ? "dumps without BASE-control-* beside them" : "a command");
+                       p->base.kind == SIDE_DUMPS ? "dumps without a control-* folder that follows them"
+                                                  : "a command");
         p->stop = 1;
         return STATUS_OK;
     }

@@ -9,9 +9,34 @@
 #include "gates/compare.h"
 #include "gates/model/tolerance_parts.h"
 
+#define SMALL_STREAMS 8
+#define SMALL_TOKENS  32
+#define SMALL_LONG    "whale-512.txt"
+#define SMALL_BYTES   65536
+
 static void step_done(void *ctx, uint64_t done, uint64_t total) {
     struct package *p = ctx;
     tolerance_progress(p, p->doing, done, total);
+}
+
+/* Seven prompts of the battery and one long enough that chunks merge: what a planted fault is run against. Rates, draws and
+ * texts are left out: so few streams decide nothing about them. */
+static enum status make_small(struct package *p, const char *prompts, struct err *err) {
+    struct battery_prompt *last = &p->battery.prompts[SMALL_STREAMS - 1];
+    char path[2 * WORK_PATH];
+    p->n_tokens = SMALL_TOKENS;
+    if (p->battery.n < SMALL_STREAMS) return STATUS_OK;
+    for (int i = SMALL_STREAMS; i < p->battery.n; i++) free(p->battery.prompts[i].bytes);
+    p->battery.n = SMALL_STREAMS;
+    free(last->bytes);
+    last->n = 0;
+    (void)snprintf(last->name, sizeof last->name, SMALL_LONG);
+    (void)snprintf(path, sizeof path, "%s/" SMALL_LONG, prompts);
+    last->bytes = malloc(SMALL_BYTES);
+    FILE *f = fopen(path, "rb");
+    if (f != NULL && last->bytes != NULL) last->n = fread(last->bytes, 1, SMALL_BYTES, f);
+    if (f != NULL) (void)fclose(f);
+    return last->n > 0 ? STATUS_OK : err_set(err, STATUS_IO, "%s: cannot be read", path);
 }
 
 static enum status open_package(struct package *p, struct err *err) {
@@ -21,6 +46,7 @@ static enum status open_package(struct package *p, struct err *err) {
     (void)snprintf(list, sizeof list, "%.400s/fixtures/battery.csv", p->ctx->source_dir);
     RETURN_IF_ERROR(
         battery_open(p->plan->battery != NULL ? p->plan->battery : list, prompts, &p->battery, err));
+    if (p->ctx->small_battery) RETURN_IF_ERROR(make_small(p, prompts, err));
     p->streams = calloc((size_t)p->battery.n + 1, sizeof *p->streams);
     if (p->streams == NULL) return err_set(err, STATUS_NOMEM, "tolerance: out of memory");
     RETURN_IF_ERROR(work_folder_make("forkgate-tolerance", &p->folder, err));
@@ -52,6 +78,7 @@ enum status tolerance_package_run(const struct gate_context *ctx, const struct t
     if (p == NULL) return err_set(err, STATUS_NOMEM, "tolerance: out of memory");
     p->ctx = ctx;
     p->plan = plan;
+    p->n_tokens = plan->n_tokens;
     p->delta = (double)NAN;
     enum status s = open_package(p, err);
     for (size_t i = 0; i < sizeof stages / sizeof stages[0] && s == STATUS_OK && !p->stop; i++)

@@ -17,6 +17,7 @@ struct package {
     struct work_folder folder;
     struct battery battery;
     struct side_work work;
+    int n_tokens;      /* of every stream */
     const char *doing; /* progress label */
     char base_dir[WORK_PATH];
     int base_is_recorded;        /* base_dir is committed, not made by this run */

@@ -22,7 +22,7 @@ static int recorded_folder(const struct package *p, const struct geometry *g, ch
     char chunk[32] = "";
     if (g->fa_chunk != FA_CHUNK_DEFAULT) (void)snprintf(chunk, sizeof chunk, "-fa_chunk%d", g->fa_chunk);
     (void)snprintf(out, WORK_PATH, "%.400s/golden/battery/fa_tkv%d%s", p->ctx->source_dir, g->fa_tkv, chunk);
-    return p->plan->battery == NULL && is_folder(out);
+    return p->plan->battery == NULL && !p->ctx->small_battery && is_folder(out);
 }
 
 /* Do committed streams belong to this side: same model, prompt, route, arithmetic? Only the first is looked at here; the
@@ -65,34 +65,51 @@ static void controls_by_geometry(struct package *p) {
     }
 }
 
-/* Folders beside a base of dumps: BASE-control-NAME holds dumps forced along it by a legal regrouping, recorded with it. A
- * control at the candidate's own tile is left out: a candidate must not excuse itself. */
+/* Was this folder forced along the base's streams? Its first dump says whom it follows. */
+static int follows_base(const struct package *p, const struct side *control) {
+    char hash[HASH_TEXT_BYTES];
+    struct err err;
+    dump *base = NULL, *d = NULL;
+    const char *follow = NULL;
+    if (side_open_dump(&p->base, p->base.spec, &p->battery.prompts[0], &base, &err) != STATUS_OK) return 0;
+    struct dump_results r = dump_results(base);
+    hash_format(&r.stream, hash);
+    if (side_open_dump(control, control->spec, &p->battery.prompts[0], &d, &err) == STATUS_OK)
+        follow = provenance_get(dump_provenance(d), "follow");
+    int follows = follow != NULL && strcmp(follow, hash) == 0;
+    dump_close(d);
+    dump_close(base);
+    return follows;
+}
+
+/* Folders named control-* beside a base of dumps hold dumps forced along it by a legal regrouping, recorded with it. One at
+ * the candidate's own tile is left out: a candidate must not excuse itself. */
 static enum status controls_by_folder(struct package *p, struct err *err) {
-    char parent[WORK_PATH], prefix[WORK_PATH], path[2 * WORK_PATH], own[32];
+    static const char prefix[] = "control-";
+    char parent[WORK_PATH], path[2 * WORK_PATH], own[48];
     (void)snprintf(parent, sizeof parent, "%.*s", WORK_PATH - 1, p->base.spec);
     char *slash = strrchr(parent, '/');
     if (slash == NULL || slash[1] == '\0') return STATUS_OK;
-    (void)snprintf(prefix, sizeof prefix, "%.400s-control-", slash + 1);
     *slash = '\0';
     DIR *d = opendir(parent);
     const struct dirent *e;
-    (void)snprintf(own, sizeof own, "fa_tkv%d", p->candidate.config.compute.geometry.fa_tkv);
-    while (d != NULL && (e = readdir(d)) != NULL && p->n_control < TOLERANCE_CONTROLS) {
-        if (strncmp(e->d_name, prefix, strlen(prefix)) != 0) continue;
-        if (side_takes_options(&p->candidate) && strcmp(e->d_name + strlen(prefix), own) == 0) continue;
+    enum status s = STATUS_OK;
+    (void)snprintf(own, sizeof own, "control-fa_tkv%d", p->candidate.config.compute.geometry.fa_tkv);
+    while (d != NULL && s == STATUS_OK && (e = readdir(d)) != NULL && p->n_control < TOLERANCE_CONTROLS) {
+        struct side *c = &p->control[p->n_control];
+        if (strncmp(e->d_name, prefix, sizeof prefix - 1) != 0) continue;
+        if (side_takes_options(&p->candidate) && strcmp(e->d_name, own) == 0) continue;
         (void)snprintf(path, sizeof path, "%s/%.255s", parent, e->d_name);
-        enum status s = side_open(path, p->ctx->model_path, &p->base.config, &p->control[p->n_control], err);
-        if (s != STATUS_OK) {
-            (void)closedir(d);
-            return s;
-        }
-        p->n_control++;
+        s = side_open(path, p->ctx->model_path, &p->base.config, c, err);
+        if (s == STATUS_OK && c->kind == SIDE_DUMPS && follows_base(p, c)) p->n_control++;
     }
     if (d != NULL) (void)closedir(d);
-    return STATUS_OK;
+    return s;
 }
 
 /* ---- all ----------------------------------------------------------------------------------------------------- */
+/* Without --base: recorded streams of the default geometry save making them (the A/A arm proves that this build makes them).
+ * Where the candidate is that very build and geometry, they are the base: only they can tell a change of code. */
 static enum status choose_base(struct package *p, struct err *err) {
     struct engine_config config = p->candidate.config;
     char recorded[WORK_PATH];
