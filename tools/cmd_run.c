@@ -147,7 +147,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 }
 
 static const struct argp_child children[] = {
-    {&run_reports_argp, 0, NULL, 0}, {&cli_engine_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+    {&run_reports_argp, 0, "Reports:", 1}, {&cli_engine_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
 static const struct argp argp = {
     options,
     parse,

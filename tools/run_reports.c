@@ -1,0 +1,97 @@
+/* run_reports.c - see run_reports.h. */
+#include "tools/run_reports.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "gates/report.h"
+#include "gates/report_github.h"
+#include "gates/report_html.h"
+#include "tools/report_page.h"
+
+enum { OPT_CSV = 0x380, OPT_JUNIT, OPT_HTML, OPT_SUMMARY, OPT_FORMAT };
+
+static const struct argp_option options[] = {
+    {"csv", OPT_CSV, "FILE", 0, "write every check as a CSV row", 0},
+    {"junit", OPT_JUNIT, "FILE", 0, "write JUnit XML", 0},
+    {"html", OPT_HTML, "FILE", 0, "write one self-contained HTML file", 0},
+    {"summary-md", OPT_SUMMARY, "FILE", 0, "write a Markdown job summary (at most 1 MiB)", 0},
+    {"format", OPT_FORMAT, "text|github", 0,
+     "github: annotation lines too (default when GITHUB_ACTIONS is true)", 0},
+    {NULL, 0, NULL, 0, NULL, 0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    struct run_reports *r = state->input;
+    switch (key) {
+    case OPT_CSV:
+        r->csv = arg;
+        return 0;
+    case OPT_JUNIT:
+        r->junit = arg;
+        return 0;
+    case OPT_HTML:
+        r->html = arg;
+        return 0;
+    case OPT_SUMMARY:
+        r->summary = arg;
+        return 0;
+    case OPT_FORMAT:
+        r->github = strcmp(arg, "github") == 0;
+        if (!r->github && strcmp(arg, "text") != 0)
+            argp_error(state, "--format %s: want text or github", arg);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+const struct argp run_reports_argp = {options, parse, NULL, NULL, NULL, NULL, NULL};
+
+void run_reports_default(struct run_reports *r) {
+    const char *actions = getenv("GITHUB_ACTIONS");
+    memset(r, 0, sizeof *r);
+    r->github = actions != NULL && strcmp(actions, "true") == 0;
+}
+
+static enum status write_html(const char *path, const struct evidence *rows, size_t n,
+                              const struct provenance *about, struct err *err) {
+    struct report_page page;
+    memset(&page, 0, sizeof page);
+    page.rows = rows;
+    page.n = n;
+    page.about = about;
+    return report_write_html(path, NULL, &page, err);
+}
+
+static enum status write_all(const struct run_reports *r, const struct evidence *rows, size_t n,
+                             const struct provenance *about, struct err *err) {
+    if (r->csv != NULL) RETURN_IF_ERROR(report_write_csv(r->csv, NULL, TABLE_CRLF, rows, n, err));
+    if (r->junit != NULL) RETURN_IF_ERROR(report_write_junit(r->junit, rows, n, err));
+    if (r->html != NULL) RETURN_IF_ERROR(write_html(r->html, rows, n, about, err));
+    if (r->summary != NULL) RETURN_IF_ERROR(report_write_markdown(r->summary, rows, n, about, err));
+    return r->github ? report_github(stdout, rows, n, err) : STATUS_OK;
+}
+
+static enum status describe(const char *command, const struct gate_context *ctx, struct provenance *p,
+                            struct err *err) {
+    RETURN_IF_ERROR(report_page_about(command, ctx->model_path, &ctx->config, p, err));
+    RETURN_IF_ERROR(provenance_set(p, "battery",
+                                   ctx->full_battery    ? "full"
+                                   : ctx->small_battery ? "small"
+                                                        : "quick",
+                                   err));
+    if (ctx->only != NULL) RETURN_IF_ERROR(provenance_set(p, "only", ctx->only, err));
+    if (ctx->cause != NULL) RETURN_IF_ERROR(provenance_set(p, "cause", ctx->cause, err));
+    if (ctx->base != NULL) RETURN_IF_ERROR(provenance_set(p, "base", ctx->base, err));
+    return STATUS_OK;
+}
+
+enum status run_reports_write(const struct run_reports *r, const struct evidence *rows, size_t n,
+                              const char *command, const struct gate_context *ctx, struct err *err) {
+    struct provenance about;
+    provenance_init(&about);
+    enum status s = describe(command, ctx, &about, err);
+    if (s == STATUS_OK) s = write_all(r, rows, n, &about, err);
+    provenance_free(&about);
+    return s;
+}
