@@ -72,7 +72,7 @@ static enum status describe_records(const dump *d, struct golden_entry *e, struc
         for (uint32_t k = 0; k < n && n_head < HEAD_BYTES; k++) head[n_head++] = text[k];
     }
     if (isinf(e->smallest_gap)) e->smallest_gap = (double)NAN;
-    (void)table_escape(head, n_head, 0, 0, e->text_head, sizeof e->text_head);
+    (void)table_escape(head, n_head, 0, 1, e->text_head, sizeof e->text_head);
     return STATUS_OK;
 }
 

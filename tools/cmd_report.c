@@ -31,7 +31,7 @@ static const struct argp_option options[] = {
     {"out", 'o', "FILE", 0, "where the result goes (default: standard output)", 1},
     {NULL, 0, NULL, 0, "export:", 2},
     {"eol", OPT_EOL, "crlf|lf", 0, "line ends (default crlf, as RFC 4180 asks; lf suits files kept in git)",
-     1},
+     2},
     {"tier", OPT_TIER, "TIER", 0, "rows of this tier only", 2},
     {"gate", OPT_GATE, "GATE", 0, "rows of this gate only", 2},
     {"verdict", OPT_VERDICT, "VERDICT", 0, "rows with this verdict only", 2},

@@ -12,6 +12,7 @@
 #include "gates/generate.h"
 #include "tools/cli.h"
 #include "tools/commands.h"
+#include "tools/manual.h"
 
 static int print_help(FILE *out) {
     fprintf(out,
@@ -75,6 +76,17 @@ static int finish_output(int code) {
     return EXIT_TROUBLE;
 }
 
+/* --man, --completion bash: hidden from --help, for packagers; made from the option tables. -1: none of them. */
+static int print_manual(int argc, char **argv) {
+    if (strcmp(argv[1], "--man") == 0)
+        manual_print_man(stdout);
+    else if (strcmp(argv[1], "--completion") == 0 && argc > 2 && strcmp(argv[2], "bash") == 0)
+        manual_print_bash(stdout);
+    else
+        return -1;
+    return finish_output(0);
+}
+
 int main(int argc, char **argv) {
     (void)signal(SIGXFSZ, SIG_IGN); /* a file-size limit is a write error with a message, not a death */
     if (start_faults() != 0) return EXIT_TROUBLE;
@@ -86,6 +98,8 @@ int main(int argc, char **argv) {
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
         return finish_output(print_help(stdout));
     if (strcmp(name, "--version") == 0) return finish_output(print_version());
+    int printed = print_manual(argc, argv);
+    if (printed >= 0) return printed;
     for (int i = 0; commands[i] != NULL; i++) {
         if (strcmp(commands[i]->name, name) != 0) continue;
         if (is_refused(name, argc, argv)) return EXIT_TROUBLE;

@@ -11,8 +11,9 @@
 #include "gates/report.h"
 #include "tools/cli.h"
 
-#define RULE         "----------------------------------------------------------------------------"
-#define OTHERS_SHOWN 15 /* failing rows behind the first, one line each */
+#define RULE          "----------------------------------------------------------------------------"
+#define FIXED_COLUMNS 42 /* of a gate's line: mark, name and time */
+#define OTHERS_SHOWN  15 /* failing rows behind the first, one line each */
 
 static const char *word_of(enum verdict v) {
     return v == VERDICT_PASS ? "ok" : v == VERDICT_SKIP ? "skip" : verdict_name(v);
@@ -118,17 +119,28 @@ static void print_rows(const struct gate_result *r) {
     }
 }
 
+/* Columns for what a gate saw: what the terminal leaves beside the fixed ones, and then longer text is cut; 54 in a file,
+ * where nothing is. */
+static int fit_summary(char *text) {
+    if (!isatty(STDOUT_FILENO)) return 54;
+    int room = cli_width(STDOUT_FILENO) - FIXED_COLUMNS;
+    room = room < 16 ? 16 : room > 100 ? 100 : room;
+    if (strlen(text) > (size_t)room) (void)memcpy(text + room - 2, "..", 3);
+    return room;
+}
+
 void run_print_result(void *sink, const struct gate_result *r) {
     struct run_print *p = sink;
     char text[400];
     cli_progress_end();
+    summary(r, text, sizeof text);
+    int room = fit_summary(text);
     if ((int)r->gate->tier != p->tier) {
         p->tier = (int)r->gate->tier;
-        printf("tier %d  %-12s %54d gates\n", p->tier + 1, tier_name(r->gate->tier), p->total[p->tier]);
+        printf("tier %d  %-12s %*d gates\n", p->tier + 1, tier_name(r->gate->tier), room, p->total[p->tier]);
     }
-    summary(r, text, sizeof text);
-    printf("  %s%-5s%s %-22s %-54s %7.0f ms\n", paint(p, r->verdict), word_of(r->verdict),
-           p->colour ? "\033[0m" : "", r->gate->id, text, r->ms);
+    printf("  %s%-5s%s %-22s %-*s %7.0f ms\n", paint(p, r->verdict), word_of(r->verdict),
+           p->colour ? "\033[0m" : "", r->gate->id, room, text, r->ms);
     if (p->verbose) print_rows(r);
     fflush(stdout);
 }

@@ -39,6 +39,33 @@ has out $'\033[32mok'
 expect 0 env CLICOLOR_FORCE=1 NO_COLOR=1 "$forkgate" run --only op.add
 lacks out $'\033['
 
+# a table as wide as the terminal: nothing is cut in a file
+if command -v python3 >/dev/null; then
+  cat >terminal.py <<'P'
+import fcntl, os, pty, struct, sys, termios
+columns, command = int(sys.argv[1]), sys.argv[2:]
+child, fd = pty.fork()
+if child == 0:
+    os.environ.update(TERM="xterm", NO_COLOR="1", CI="1")
+    fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    os.execv(command[0], command)
+text = b""
+try:
+    while part := os.read(fd, 65536):
+        text += part
+except OSError:
+    pass
+sys.stdout.write(text.decode().replace("\r", ""))
+P
+  expect 0 python3 terminal.py 64 "$forkgate" run --only op.rmsnorm
+  grep '^  ok' out >line
+  [ "$(wc -L <line)" -le 64 ] || fail 'a line is wider than the terminal'
+  has line '..'
+  last out 'forkgate: 1 passed, 0 failed, 0 skipped'
+  expect 0 python3 terminal.py 150 "$forkgate" run --only op.rmsnorm
+  lacks out '..'
+fi
+
 # refusals
 expect 2 "$forkgate" run --only op.add --format xml
 expect 2 "$forkgate" run --only op.add --html nowhere/x.html
