@@ -18,9 +18,8 @@ static void hard_row(const struct package *p) {
                        (double)w->base1 - (double)w->base2, (int)w->id1,
                        w->invalid ? " (the row is not finite)" : "");
     }
-    struct finding f = {"forced", "hard argmax",
-                        "moved",  (double)m.wrong,
-                        0,        tolerance_judged((double)m.wrong, 0, VERDICT_FAIL)};
+    struct finding f = tolerance_finding("forced", "hard argmax", "moved", (double)m.wrong, 0,
+                                         tolerance_judged((double)m.wrong, 0, VERDICT_FAIL));
     tolerance_row(p, &f,
                   "%llu of %llu positions are hard (margin > max(%.3g, 2 x %.4g) = %.4g); %llu moved%s",
                   (unsigned long long)m.hard, (unsigned long long)m.points, TOLERANCE_MARGIN_FLOOR, p->delta,
@@ -31,8 +30,8 @@ static void hard_row(const struct package *p) {
 
 static void drift_row(const struct package *p) {
     struct tolerance_delta d = tolerance_delta_of(&p->forced);
-    struct finding f = {"forced", "drift",      "max_abs",
-                        d.delta,  2 * p->delta, tolerance_judged(d.delta, 2 * p->delta, VERDICT_FAIL)};
+    struct finding f = tolerance_finding("forced", "drift", "max_abs", d.delta, 2 * p->delta,
+                                         tolerance_judged(d.delta, 2 * p->delta, VERDICT_FAIL));
     tolerance_row(p, &f, "largest change of the base's two logits, nats, at %s step %zu; bound 2 x delta",
                   d.series < 0 ? "-" : p->forced.series[d.series].name, d.point);
 }
@@ -42,8 +41,8 @@ static void top_row(const struct package *p) {
     struct stats_interval t = stats_clopper_pearson(m.points - m.moved, m.points, 0.95);
     double moved = m.points == 0 ? (double)NAN : (double)m.moved / (double)m.points;
     double near = m.points == 0 ? (double)NAN : (double)m.near_ties / (double)m.points;
-    struct finding f = {"forced", "same top", "moved_share",
-                        moved,    near,       tolerance_judged(moved, near, VERDICT_FAIL)};
+    struct finding f = tolerance_finding("forced", "same top", "moved_share", moved, near,
+                                         tolerance_judged(moved, near, VERDICT_FAIL));
     tolerance_row(p, &f,
                   "same top-1 at %.4f %% of positions (95 %%: %.4f to %.4f); bound: the near-tie share",
                   100 * (1 - moved), 100 * t.low, 100 * t.high);
@@ -62,8 +61,8 @@ static enum status kl_row(const struct package *p, struct err *err) {
         return STATUS_OK;
     }
     double bound = TOLERANCE_KL_RATIO * (control.mean + 3 * control.se);
-    struct finding f = {"forced", "KL",  "mean",
-                        own.mean, bound, tolerance_judged(own.mean, bound, VERDICT_FAIL)};
+    struct finding f = tolerance_finding("forced", "KL", "mean", own.mean, bound,
+                                         tolerance_judged(own.mean, bound, VERDICT_FAIL));
     tolerance_row(
         p, &f,
         "KL(base || candidate) %.3g +- %.2g nats (largest %.3g, %zu rows); control %.3g +- %.2g; bound "
@@ -116,10 +115,12 @@ static uint64_t forced_fork(const struct tolerance_series *s) {
     return s->n;
 }
 
-static void stream_row(const struct package *p, int i, const struct diff_result *r, enum verdict v,
-                       const char *reason) {
+static void stream_row(const struct package *p, int i, const dump *got, const struct diff_result *r,
+                       enum verdict v, const char *reason) {
     double gap = !(r->gap_a < r->gap_b) ? r->gap_a : r->gap_b;
-    struct finding f = {"fork", p->battery.prompts[i].name, "gap", gap, 2 * p->delta, v};
+    struct finding f = tolerance_finding("fork", p->battery.prompts[i].name, "gap", gap, 2 * p->delta, v);
+    f.ref = p->streams[i];
+    f.got = got;
     tolerance_row(p, &f, "token %lld of %llu: %.200s", r->fork == UINT64_MAX ? -1LL : (long long)r->fork,
                   (unsigned long long)r->count_a, reason);
 }
@@ -135,7 +136,7 @@ static enum status judge_one(struct package *p, const char *dir, int i, struct t
     t->forked += (uint64_t)left;
     t->explained += (uint64_t)(left && v == VERDICT_PASS);
     t->wrong += (uint64_t)(v != VERDICT_PASS);
-    if (left || v != VERDICT_PASS) stream_row(p, i, &r, v, reason);
+    if (left || v != VERDICT_PASS) stream_row(p, i, d, &r, v, reason);
     if (p->forced.n > 0 && v == VERDICT_PASS) {
         uint64_t own = left ? r.fork : dump_count(p->streams[i]);
         t->disagree += own != forced_fork(&p->forced.series[i]);
@@ -145,32 +146,27 @@ static enum status judge_one(struct package *p, const char *dir, int i, struct t
 }
 
 static void summary_rows(struct package *p, const struct tally *t) {
-    struct finding f = {"greedy",
-                        "forks explained",
-                        "unexplained",
-                        (double)t->wrong,
-                        0,
-                        tolerance_judged((double)t->wrong, 0, VERDICT_FAIL)};
+    struct finding f = tolerance_finding("greedy", "forks explained", "unexplained", (double)t->wrong, 0,
+                                         tolerance_judged((double)t->wrong, 0, VERDICT_FAIL));
     tolerance_row(p, &f, "%llu of %d streams left the base, %llu explained as near-ties (2 x delta = %.4g)",
                   (unsigned long long)t->forked, p->battery.n, (unsigned long long)t->explained,
                   2 * p->delta);
     if (p->forced.n == 0) return;
     /* A foreign engine may prefill in other shapes than it decodes; forkgate itself may not. */
     enum verdict otherwise = side_takes_options(&p->candidate) ? VERDICT_FAIL : VERDICT_PASS;
-    struct finding d = {"greedy",  "prefill against decode",
-                        "streams", (double)t->disagree,
-                        0,         tolerance_judged((double)t->disagree, 0, otherwise)};
+    struct finding d = tolerance_finding("greedy", "prefill against decode", "streams", (double)t->disagree,
+                                         0, tolerance_judged((double)t->disagree, 0, otherwise));
     tolerance_row(p, &d, "%llu streams leave the base elsewhere when decoded than when forced",
                   (unsigned long long)t->disagree);
 }
 
-void tolerance_rate_row(const struct package *p, const char *arm, const char *unit,
+void tolerance_rate_row(const struct package *p, const char *arm, const char *unit, uint64_t seed,
                         const struct tolerance_rate *own, const struct tolerance_rate *control) {
     double q = stats_fisher_greater(own->hits, own->trials, control->hits, control->trials);
     int few = p->battery.n < TOLERANCE_STREAMS;
-    struct finding f = {
-        arm,   "fork rate",          "1-p",
-        1 - q, 1 - TOLERANCE_FISHER, tolerance_judged(1 - q, 1 - TOLERANCE_FISHER, VERDICT_FAIL)};
+    struct finding f = tolerance_finding(arm, "fork rate", "1-p", 1 - q, 1 - TOLERANCE_FISHER,
+                                         tolerance_judged(1 - q, 1 - TOLERANCE_FISHER, VERDICT_FAIL));
+    f.seed = seed;
     if (few) f.verdict = p->ctx->small_battery ? VERDICT_SKIP : VERDICT_INCONCLUSIVE;
     tolerance_row(p, &f,
                   "%llu forks in %llu %s, control %llu in %llu: one-sided Fisher p = %.4g (fails below %g)%s",
@@ -194,6 +190,6 @@ enum status tolerance_stage_greedy(struct package *p, struct err *err) {
         control.hits += tolerance_forked(&p->benign[k]);
         control.trials += (uint64_t)p->battery.n;
     }
-    tolerance_rate_row(p, "greedy", "streams", &own, &control);
+    tolerance_rate_row(p, "greedy", "streams", 0, &own, &control);
     return STATUS_OK;
 }

@@ -61,7 +61,7 @@ enum status tolerance_stage_sampling(struct package *p, struct err *err) {
     }
     RETURN_IF_ERROR(count_forks(p, &p->candidate, dirs[0], dirs[1], &own, err));
     RETURN_IF_ERROR(count_forks(p, &p->control[0], dirs[0], dirs[2], &control, err));
-    tolerance_rate_row(p, "sampling", "positions", &own, &control);
+    tolerance_rate_row(p, "sampling", "positions", CONTRAST_SEED, &own, &control);
     return STATUS_OK;
 }
 
@@ -125,8 +125,8 @@ static void text_row(const struct package *p, struct scored s[3]) {
     double own_size = 0, control_size = 0, base = stats_mean_of(s[0].nll, s[0].n).mean;
     struct stats_mean own = paired(&s[1], &s[0], &own_size), control = paired(&s[2], &s[0], &control_size);
     double bound = NLL_RATIO * control_size;
-    struct finding f = {"text",         "fixed text", "nll",
-                        fabs(own.mean), bound,        tolerance_judged(fabs(own.mean), bound, VERDICT_FAIL)};
+    struct finding f = tolerance_finding("text", "fixed text", "nll", fabs(own.mean), bound,
+                                         tolerance_judged(fabs(own.mean), bound, VERDICT_FAIL));
     tolerance_row(
         p, &f,
         "%zu tokens, base %.5f nats a token; candidate %+.3g +- %.2g, control %+.3g +- %.2g; bound %g x the "

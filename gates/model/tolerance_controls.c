@@ -61,7 +61,8 @@ enum status tolerance_stage_streams(struct package *p, struct err *err) {
         tokens += dump_count(p->streams[i]);
         if (base_unusable(p, i)) return STATUS_OK;
     }
-    struct finding f = {"base", "greedy, penalty-free", "streams", p->battery.n, (double)NAN, VERDICT_PASS};
+    struct finding f =
+        tolerance_finding("base", "greedy, penalty-free", "streams", p->battery.n, (double)NAN, VERDICT_PASS);
     tolerance_row(p, &f, "%d streams, %llu tokens%s", p->battery.n, (unsigned long long)tokens,
                   p->base_is_recorded ? ", recorded" : "");
     return STATUS_OK;
@@ -103,8 +104,8 @@ static enum status again_row(struct package *p, const struct side *s, const char
     }
     (void)snprintf(label, sizeof label, "base again, fresh process, %d streams %s", n,
                    forced ? "forced" : "generated");
-    struct finding f = {"a/a",          label, "rows",
-                        (double)differ, 0,     tolerance_judged((double)differ, 0, VERDICT_INCONCLUSIVE)};
+    struct finding f = tolerance_finding("a/a", label, "rows", (double)differ, 0,
+                                         tolerance_judged((double)differ, 0, VERDICT_INCONCLUSIVE));
     tolerance_row(p, &f, "%llu of %llu records differ%s%s", (unsigned long long)differ,
                   (unsigned long long)records, where,
                   differ == 0 ? ""
@@ -150,8 +151,8 @@ static void delta_row(struct package *p, int k) {
     uint64_t differ = tolerance_rows_differ(&p->benign[k], NULL);
     int usable =
         d.delta > 0.0 && differ > 0; /* a regrouping that moves nothing was not applied; NaN is not > 0 */
-    struct finding f = {"benign", p->benign[k].label, "delta",
-                        d.delta,  (double)NAN,        usable ? VERDICT_PASS : VERDICT_INCONCLUSIVE};
+    struct finding f = tolerance_finding("benign", p->benign[k].label, "delta", d.delta, (double)NAN,
+                                         usable ? VERDICT_PASS : VERDICT_INCONCLUSIVE);
     tolerance_row(p, &f,
                   "largest logit change %.4g nats at %s step %zu; %llu of %llu rows differ, %llu logits "
                   "known from below%s",
@@ -167,12 +168,9 @@ static void delta_row(struct package *p, int k) {
 static void near_tie_row(struct package *p) {
     struct tolerance_argmax m = tolerance_argmax_of(&p->benign[0], tolerance_margin(p->delta));
     double share = m.points == 0 ? (double)NAN : (double)m.near_ties / (double)m.points;
-    struct finding f = {"benign",
-                        "how much the gate can see",
-                        "near_tie_share",
-                        share,
-                        TOLERANCE_NEAR_TIES,
-                        tolerance_judged(share, TOLERANCE_NEAR_TIES, VERDICT_INCONCLUSIVE)};
+    struct finding f =
+        tolerance_finding("benign", "how much the gate can see", "near_tie_share", share, TOLERANCE_NEAR_TIES,
+                          tolerance_judged(share, TOLERANCE_NEAR_TIES, VERDICT_INCONCLUSIVE));
     tolerance_row(p, &f,
                   "%llu of %llu positions have a margin within max(%.3g, 2 x delta) = %.4g nats; delta %.4g",
                   (unsigned long long)m.near_ties, (unsigned long long)m.points, TOLERANCE_MARGIN_FLOOR,

@@ -58,9 +58,9 @@ static enum status force_program(struct package *p, const struct forcing *f, con
 }
 
 static void base_row(const struct package *p) {
-    struct finding f = {"base", "forced here: prefill against decode",
-                        "rows", (double)p->base_wrong,
-                        0,      tolerance_judged((double)p->base_wrong, 0, VERDICT_INCONCLUSIVE)};
+    struct finding f =
+        tolerance_finding("base", "forced here: prefill against decode", "rows", (double)p->base_wrong, 0,
+                          tolerance_judged((double)p->base_wrong, 0, VERDICT_INCONCLUSIVE));
     tolerance_row(p, &f, "%llu of %llu rows are not those of the base's streams",
                   (unsigned long long)p->base_wrong, (unsigned long long)p->base_rows);
 }

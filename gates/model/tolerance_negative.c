@@ -11,7 +11,8 @@
 #define PLANT_STREAMS 8 /* forced through forkgate-faults */
 
 static void verdict_row(const struct package *p, const char *plant, int seen, const char *floor) {
-    struct finding f = {"negative", plant, "missed", seen ? 0 : 1, 0, seen ? VERDICT_PASS : VERDICT_BLIND};
+    struct finding f =
+        tolerance_finding("negative", plant, "missed", seen ? 0 : 1, 0, seen ? VERDICT_PASS : VERDICT_BLIND);
     tolerance_row(p, &f, "%s: %s", seen ? "seen; detection floor" : "NOT seen", floor);
 }
 

@@ -52,7 +52,11 @@ struct finding {
     const char *arm, *test_case, *metric;
     double value, bound; /* NaN: none */
     enum verdict verdict;
+    const dump *ref, *got; /* streams compared; may be NULL */
+    uint64_t seed;
 };
+struct finding tolerance_finding(const char *arm, const char *test_case, const char *metric, double value,
+                                 double bound, enum verdict verdict);
 void tolerance_row(const struct package *p, const struct finding *f, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Judged by value <= bound: PASS or `otherwise`. */
@@ -65,7 +69,7 @@ struct tolerance_rate {
     uint64_t hits, trials;
 };
 /* The candidate's forks against a control's, one-sided Fisher; value = 1 - p, so that it is judged by value <= bound. */
-void tolerance_rate_row(const struct package *p, const char *arm, const char *unit,
+void tolerance_rate_row(const struct package *p, const char *arm, const char *unit, uint64_t seed,
                         const struct tolerance_rate *own, const struct tolerance_rate *control);
 
 void tolerance_progress(struct package *p, const char *doing, uint64_t done, uint64_t total);

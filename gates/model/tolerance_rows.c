@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "gates/compare.h"
@@ -10,6 +11,12 @@
 
 enum verdict tolerance_judged(double value, double bound, enum verdict otherwise) {
     return compare_judge(value, bound) == VERDICT_PASS ? VERDICT_PASS : otherwise;
+}
+
+struct finding tolerance_finding(const char *arm, const char *test_case, const char *metric, double value,
+                                 double bound, enum verdict verdict) {
+    struct finding f = {arm, test_case, metric, value, bound, verdict, NULL, NULL, 0};
+    return f;
 }
 
 /* Adds " OPTION 'text'" as one shell word; leaves it out when it does not fit or cannot be quoted simply. */
@@ -45,6 +52,23 @@ static void write_kernels(const struct package *p, char *out, size_t room) {
             used += (size_t)snprintf(out + used, room - used, "%s%s", used > 0 ? " " : "", counts[i].name);
 }
 
+static void write_hash(const dump *d, char out[40]) {
+    if (d == NULL) return;
+    struct dump_results r = dump_results(d);
+    hash_format(&r.logits, out);
+}
+
+/* Of the candidate's stream where the row has one, else of the base's first. */
+static void write_provenance(const struct package *p, const dump *d, char out[40]) {
+    char *text = NULL;
+    size_t n = 0;
+    if (d == NULL && p->battery.n > 0) d = p->streams[0];
+    if (d == NULL || provenance_format(dump_provenance(d), &text, &n, NULL) != STATUS_OK) return;
+    struct hash128 h = hash_bytes(text, n);
+    hash_format(&h, out);
+    free(text);
+}
+
 static void emit(const struct package *p, const struct finding *f, const char *format, va_list args)
     __attribute__((format(printf, 3, 0)));
 static void emit(const struct package *p, const struct finding *f, const char *format, va_list args) {
@@ -59,6 +83,10 @@ static void emit(const struct package *p, const struct finding *f, const char *f
     row.value = f->value;
     row.bound = f->bound;
     row.verdict = f->verdict;
+    row.seed = f->seed;
+    write_hash(f->ref, row.ref);
+    write_hash(f->got, row.got);
+    write_provenance(p, f->got, row.provenance);
     write_kernels(p, row.kernels, sizeof row.kernels);
     write_repro(p, row.repro, sizeof row.repro);
     (void)vsnprintf(row.note, sizeof row.note, format, args);
@@ -73,7 +101,7 @@ void tolerance_row(const struct package *p, const struct finding *f, const char 
 }
 
 void tolerance_note(const struct package *p, const char *arm, enum verdict v, const char *format, ...) {
-    struct finding f = {arm, "", "none", (double)NAN, (double)NAN, v};
+    struct finding f = tolerance_finding(arm, "", "none", (double)NAN, (double)NAN, v);
     va_list args;
     va_start(args, format);
     emit(p, &f, format, args);

@@ -1,0 +1,53 @@
+#!/bin/bash
+# ab.sh - forkgate bench and ab: what they print and refuse. Speeds are the machine's; only their form is checked here.
+# usage: ab.sh FORKGATE
+forkgate=$1
+. "$(dirname "$0")/expect.sh"
+printf 'It was a dark night' >prompt.txt
+small="-f prompt.txt --decode 2 --warm 0"
+
+# bench: rounds, medians, one hash for all rounds, ops
+# shellcheck disable=SC2086
+expect 0 "$forkgate" bench $small --rounds 3 --ops --csv bench.csv
+has out 'round 3'
+has out 'median'
+grep -Eq '^logits [0-9a-f]{32} in all 3 rounds$' out || fail 'the hash of what was timed'
+grep -Eq '^matmul +[0-9.]+ +[0-9.]+%' out || fail 'ops are timed'
+head -n 1 bench.csv | grep -q '^what,round,prefill_tok_s,decode_tok_s,logits,phase,op,calls,seconds' || fail 'CSV header'
+[ "$(grep -c '^round,' bench.csv)" -eq 3 ] || fail 'one row a round'
+[ "$(grep -c '^op,' bench.csv)" -eq 20 ] || fail 'ten ops, two phases'
+
+# ab: the bar is named first, every round is printed, A again stands beside; any decision, but one
+for sides in "--b-geometry fa_tkv=64" "--a $forkgate --b-geometry fa_tkv=16"; do
+  code=0
+  # shellcheck disable=SC2086
+  "$forkgate" ab $sides $small --rounds 3 --bar 2 --csv ab.csv >out 2>err || code=$?
+  [ "$code" -le 2 ] || fail "exit $code"
+  lines err 0
+  has out 'bar: prefill +2.00 %, named before measuring'
+  [ "$(grep -c '^round ' out)" -eq 9 ] || fail 'three rounds of three'
+  [ "$(grep -c "^round .* A' " out)" -eq 3 ] || fail 'A again'
+  grep -Eq '^forkgate: (HEADLINE|FASTER|MISSED|SLOWER|NO-DECISION)$' out || fail 'a decision'
+  [ "$(wc -l <ab.csv)" -eq 10 ] || fail 'CSV rows'
+done
+
+# refused
+# shellcheck disable=SC2086
+expect 2 "$forkgate" ab --a-geometry fa_tkv=32 $small
+has err 'the same program with the same geometry'
+expect 2 "$forkgate" ab
+has err 'give two sides'
+expect 2 "$forkgate" ab --b-geometry fa_tkv=17
+expect 2 "$forkgate" ab --b-geometry fa_tkv=64 --bar -3
+expect 2 "$forkgate" ab --b-geometry fa_tkv=64 --rounds 2
+expect 2 "$forkgate" ab --b-geometry fa_tkv=64 --metric decode --decode 0
+# shellcheck disable=SC2086
+expect 2 "$forkgate" ab --a "$forkgate" --b /bin/false $small --rounds 3
+has err '/bin/false bench: exit 1'
+expect 2 "$forkgate" bench --rounds 0
+expect 2 "$forkgate" bench -f nowhere.txt
+
+# the gate: no second program and no other options, no comparison
+expect 2 "$forkgate" run --tier perf
+has out 'one program with one set of options'
+echo 'cli.ab: passed'
