@@ -1,6 +1,7 @@
 /* check.c - see check.h. Compiled twice: the forkgate-faults build can be told to fail here (fault.h). */
 #include "check.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,16 +24,25 @@ enum status cuda_failed(cudaError_t e, const char *expr, const char *file, int l
 
 /* ---- launches ------------------------------------------------------------------------------------------------ */
 
-static enum status allow_smem(struct cuda_context *c, enum kernel_id id, const void *func, size_t bytes,
-                              struct err *err) {
+/* The attribute belongs to the function, in the whole process: a second backend that asks for less would take away what
+ * the first was granted. So the largest request so far is kept here, for all backends together. */
+static struct {
+    const void *func;
+    size_t bytes;
+} smem_grants[GRANTS_MAX];
+static int n_smem_grants;
+static pthread_mutex_t smem_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static enum status allow_smem_locked(struct cuda_context *c, enum kernel_id id, const void *func, size_t bytes,
+                                     struct err *err) {
     if (bytes > c->smem_optin)
         return err_set(err, STATUS_DEVICE,
                        "cuda: kernel %s needs %zu bytes of shared memory, the device allows %zu",
                        kernel_names[id], bytes, c->smem_optin);
     if (bytes <= SMEM_DEFAULT) return STATUS_OK;
     int slot = 0;
-    while (slot < c->n_grants && c->grants[slot].func != func) slot++;
-    if (slot < c->n_grants && c->grants[slot].bytes >= bytes) return STATUS_OK;
+    while (slot < n_smem_grants && smem_grants[slot].func != func) slot++;
+    if (slot < n_smem_grants && smem_grants[slot].bytes >= bytes) return STATUS_OK;
     if (slot == GRANTS_MAX)
         return err_set(err, STATUS_LIMIT, "cuda: more than %d kernel instances ask for shared memory",
                        GRANTS_MAX);
@@ -44,10 +54,18 @@ static enum status allow_smem(struct cuda_context *c, enum kernel_id id, const v
         return err_set(err, STATUS_DEVICE, "cuda: kernel %s was refused %zu bytes of shared memory: %s",
                        kernel_names[id], bytes, cudaGetErrorString(e));
     }
-    c->grants[slot].func = func;
-    c->grants[slot].bytes = bytes;
-    if (slot == c->n_grants) c->n_grants++;
+    smem_grants[slot].func = func;
+    smem_grants[slot].bytes = bytes;
+    if (slot == n_smem_grants) n_smem_grants++;
     return STATUS_OK;
+}
+
+static enum status allow_smem(struct cuda_context *c, enum kernel_id id, const void *func, size_t bytes,
+                              struct err *err) {
+    (void)pthread_mutex_lock(&smem_lock);
+    enum status s = allow_smem_locked(c, id, func, bytes, err);
+    (void)pthread_mutex_unlock(&smem_lock);
+    return s;
 }
 
 enum status cuda_launch(struct cuda_context *c, enum kernel_id id, const void *func, dim3 grid, dim3 block,

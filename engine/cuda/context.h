@@ -50,10 +50,6 @@ struct scratch {
     size_t bytes;
 };
 
-struct smem_grant {
-    const void *func;
-    size_t bytes;
-};
 
 struct cuda_context {
     struct backend base; /* base.impl points back here */
@@ -67,8 +63,6 @@ struct cuda_context {
     struct scratch fa_ml;         /* f32 [rows, n_head, chunks, 2]: m and l of a chunk, decode to merge */
     struct scratch fa_o;          /* f32 [rows, n_head, chunks, head_dim] */
     uint64_t calls[CUDA_KERNEL_COUNT];
-    struct smem_grant grants[GRANTS_MAX];
-    int n_grants;
     void **owned; /* every device allocation still held */
     int n_owned, owned_room;
     /* the current step */

@@ -35,12 +35,14 @@ __global__ void __launch_bounds__(KV_WARPS *WARP)
     block_q8_0 *plane = (block_q8_0 *)(blockIdx.z == 0 ? kv.k[seq] : kv.v[seq]);
     float x = (blockIdx.z == 0 ? k : v)[(int64_t)r * n + b * QK_32 + lane];
     float amax = __uint_as_float(__reduce_max_sync(WARP_ALL, __float_as_uint(x) & 0x7fffffffu));
-    int finite = fm_f32_is_finite(amax), zero = !finite || amax < KV_AMAX_MIN;
+    uint16_t d = f16_bits(amax / 127.0f);
+    int storable = (d & 0x7c00) != 0x7c00; /* not a NaN, an Inf, or a finite amax whose scale has no f16 */
+    int zero = !storable || amax < KV_AMAX_MIN;
     block_q8_0 *out = plane + kv_row_at(kv, layer, pos[r]) / QK_32 + b;
     out->qs[lane] = zero ? (int8_t)0 : (int8_t)fm_rintf(x * (127.0f / amax));
     if (lane != 0) return;
-    out->d = zero ? (finite ? (uint16_t)0 : (uint16_t)0x7e00) : f16_bits(amax / 127.0f);
-    if (!finite) atomicAdd(overflow, 1ull);
+    out->d = zero ? (storable ? (uint16_t)0 : (uint16_t)0x7e00) : d;
+    if (!storable) atomicAdd(overflow, 1ull);
 }
 
 extern "C" enum status kv_append_cuda(struct backend *self, const struct step *s, int layer, const float *k,
