@@ -94,3 +94,12 @@ void file_out_abandon(struct file_out *f) {
     f->fd = -1;
     f->path = f->temp = NULL;
 }
+
+enum status file_out_whole(const char *path, const void *bytes, unsigned long n, struct err *err) {
+    struct file_out f = {-1, NULL, NULL};
+    enum status s = file_out_open(&f, path, err);
+    if (s == STATUS_OK) s = file_out_write(&f, 0, bytes, n, err);
+    if (s == STATUS_OK) s = file_out_publish(&f, err);
+    file_out_abandon(&f);
+    return s;
+}

@@ -25,4 +25,7 @@ enum status file_out_publish(struct file_out *f, struct err *err);
 /* Closes and removes what was not published. Legal in any state after open, and on a zeroed struct with fd == -1. */
 void file_out_abandon(struct file_out *f);
 
+/* open, write, publish and clean up at once, for what was made in memory. */
+enum status file_out_whole(const char *path, const void *bytes, unsigned long n, struct err *err);
+
 #endif

@@ -243,14 +243,7 @@ static enum status deliver(const char *path, FILE *stream, const char *text, siz
         int bad = fwrite(text, 1, n, stream) != n || fflush(stream) != 0;
         return bad ? err_set(err, STATUS_IO, "HTML output: cannot be written") : STATUS_OK;
     }
-    struct file_out f;
-    memset(&f, 0, sizeof f);
-    f.fd = -1;
-    enum status s = file_out_open(&f, path, err);
-    if (s == STATUS_OK) s = file_out_write(&f, 0, text, n, err);
-    if (s == STATUS_OK) s = file_out_publish(&f, err);
-    if (s != STATUS_OK) file_out_abandon(&f);
-    return s;
+    return file_out_whole(path, text, n, err);
 }
 
 enum status report_write_html(const char *path, FILE *stream, const struct report_page *p, struct err *err) {

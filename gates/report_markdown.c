@@ -142,7 +142,6 @@ static size_t fitting(const char *text, size_t n) {
 enum status report_write_markdown(const char *path, const struct evidence *rows, size_t n,
                                   const struct provenance *about, struct err *err) {
     struct report_sum sum;
-    struct file_out f;
     char *text = NULL;
     size_t bytes = 0;
     RETURN_IF_ERROR(report_sum_rows(rows, n, &sum, err));
@@ -153,12 +152,7 @@ enum status report_write_markdown(const char *path, const struct evidence *rows,
         free(text);
         return err_set(err, STATUS_NOMEM, "%s: out of memory", path);
     }
-    memset(&f, 0, sizeof f);
-    f.fd = -1;
-    enum status s = file_out_open(&f, path, err);
-    if (s == STATUS_OK) s = file_out_write(&f, 0, text, fitting(text, bytes), err);
-    if (s == STATUS_OK) s = file_out_publish(&f, err);
-    if (s != STATUS_OK) file_out_abandon(&f);
+    enum status s = file_out_whole(path, text, fitting(text, bytes), err);
     free(text);
     return s;
 }
