@@ -48,7 +48,8 @@ static struct dump_record record_of(const struct engine_habit *h, int stream, in
     return r;
 }
 
-static int other_base; /* forced dumps claim to follow something else */
+static const char *extra_key; /* a key that only these dumps have */
+static int other_base;        /* forced dumps claim to follow something else */
 
 /* A forced dump names the stream it follows. */
 static void follow_of(int stream, char out[HASH_TEXT_BYTES]) {
@@ -78,8 +79,8 @@ static void make_streams(const char *dir, const struct engine_habit *h, int is_f
                               "1",
                               "prompt.xxh3",
                               hash,
-                              is_forced ? "follow" : NULL,
-                              follow,
+                              is_forced ? "follow" : extra_key,
+                              is_forced ? follow : "4",
                               NULL};
         if (is_forced) follow_of(s, follow);
         (void)snprintf(path, sizeof path, "%s/%s.fgd", dir, battery.prompts[s].name);
@@ -270,6 +271,34 @@ Test(tolerance_package, a_hidden_penalty_is_red, .init = set_up, .fini = tear_do
     struct rows *r = run_candidate();
     verdict_is(r, "forced", "moved", VERDICT_PASS);
     verdict_is(r, "greedy", "unexplained", VERDICT_FAIL);
+}
+
+/* Field case A05: a build that gives two answers to one prompt regroups nothing. */
+Test(tolerance_package, case_a05_a_candidate_that_does_not_repeat_itself_is_red, .init = set_up,
+     .fini = tear_down) {
+    char command[8 * WORK_PATH];
+    make_candidate(regrouped);
+    (void)snprintf(
+        command, sizeof command,
+        "b=$(basename {prompt}); from=%s; if test -n '{follow}'; then from=%s; "
+        "elif test -e %s/$b.seen; then from=%s; else touch %s/$b.seen; fi; cp $from/$b.fgd {out} # {n}",
+        chosen, forced, root.root, base, root.root);
+    struct rows *r = run_with(base, command, "a test", csv);
+    verdict_is(r, "a/a", "rows", VERDICT_FAIL);
+    cr_assert(strstr(find(r, "a/a", "rows")->note, "not reproducible on one build") != NULL, "said");
+}
+
+/* Field cases A04 and A06: what differs in the launch is named. */
+Test(tolerance_package, case_a06_other_provenance_is_named, .init = set_up, .fini = tear_down) {
+    make_candidate(regrouped);
+    extra_key = "ranks";
+    make_streams(chosen, &regrouped, 0);
+    struct rows *r = run_candidate();
+    int named = 0;
+    for (int i = 0; i < r->n; i++)
+        named += strstr(r->row[i].note, "provenance that differs") != NULL &&
+                 strstr(r->row[i].note, "ranks") != NULL;
+    cr_assert_eq(named, 1, "the rank count is not named");
 }
 
 Test(tolerance_package, a_program_that_fails_is_an_error, .init = set_up, .fini = tear_down) {

@@ -175,6 +175,27 @@ void tolerance_rate_row(const struct package *p, const char *arm, const char *un
                   few ? "; fewer than 64 streams decide nothing" : "");
 }
 
+/* What the two sides say about themselves and do not share: a launch parameter or a rank count is the first thing to read. */
+static enum status provenance_row(const struct package *p, const char *dir, struct err *err) {
+    dump *d = NULL;
+    char list[256] = "nothing";
+    size_t used = 0;
+    RETURN_IF_ERROR(side_open_dump(&p->candidate, dir, &p->battery.prompts[0], &d, err));
+    const struct provenance *a = dump_provenance(p->streams[0]), *b = dump_provenance(d);
+    for (int side = 0; side < 2; side++) {
+        const struct provenance *own = side == 0 ? a : b, *other = side == 0 ? b : a;
+        for (int i = 0; i < own->n && used < sizeof list; i++) {
+            const char *key = own->items[i].key, *value = provenance_get(other, key);
+            if (value != NULL && (side == 1 || strcmp(value, own->items[i].value) == 0)) continue;
+            if (strcmp(key, "stop") == 0 || strcmp(key, "follow") == 0) continue;
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used > 0 ? ", " : "", key);
+        }
+    }
+    tolerance_note(p, "base", VERDICT_PASS, "provenance that differs between base and candidate: %s", list);
+    dump_close(d);
+    return STATUS_OK;
+}
+
 enum status tolerance_stage_greedy(struct package *p, struct err *err) {
     struct sampler_config greedy = sampler_greedy();
     struct tally t = {0, 0, 0, 0};
@@ -182,6 +203,8 @@ enum status tolerance_stage_greedy(struct package *p, struct err *err) {
     struct tolerance_rate own, control = {0, 0};
     tolerance_progress(p, "tolerance: candidate streams, token", 0, 0);
     RETURN_IF_ERROR(side_generate(&p->candidate, &p->work, &greedy, p->n_tokens, "candidate", dir, err));
+    RETURN_IF_ERROR(provenance_row(p, dir, err));
+    RETURN_IF_ERROR(tolerance_candidate_again(p, dir, err));
     for (int i = 0; i < p->battery.n; i++) RETURN_IF_ERROR(judge_one(p, dir, i, &t, err));
     summary_rows(p, &t);
     own.hits = t.forked;

@@ -43,6 +43,9 @@ tolerance_stage tolerance_stage_sampling;
 tolerance_stage tolerance_stage_text;
 tolerance_stage tolerance_stage_negative;
 
+/* The candidate against itself: its first streams (in dir) once more, by a fresh process. */
+enum status tolerance_candidate_again(struct package *p, const char *dir, struct err *err);
+
 /* Opens candidate, base and controls from ctx (tolerance_sides.c). */
 enum status tolerance_sides_open(struct package *p, struct err *err);
 void tolerance_sides_close(struct package *p);
