@@ -410,4 +410,14 @@ Test(import_json, places_are_those_of_the_file) {
     (void)snprintf(text + n, room - n, "]},\"finish_reason\":\"stop\"}]}");
     refused(text, &plain, want);
     free(text);
+    refused("{\"model\":\"m\",\n\"id\":nul}", &plain, "line 2, byte 22: not JSON");
+    n = 0;
+    text = calloc(1, room);
+    n += (size_t)snprintf(text + n, room - n, "{\"choices\":[{\"text\":\"");
+    memset(text + n, 'x', 100000); /* longer than what is kept of a string */
+    n += 100000;
+    (void)snprintf(want, sizeof want, "line 1, byte %d: not JSON", (int)n + 12);
+    (void)snprintf(text + n, room - n, "\",\"index\":nul}]}");
+    refused(text, &plain, want);
+    free(text);
 }
