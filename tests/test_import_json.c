@@ -416,7 +416,7 @@ Test(import_json, places_are_those_of_the_file) {
     n += (size_t)snprintf(text + n, room - n, "{\"choices\":[{\"text\":\"");
     memset(text + n, 'x', 100000); /* longer than what is kept of a string */
     n += 100000;
-    (void)snprintf(want, sizeof want, "line 1, byte %d: not JSON", (int)n + 12);
+    (void)snprintf(want, sizeof want, "line 1, byte %d: not JSON", (int)n + 13);
     (void)snprintf(text + n, room - n, "\",\"index\":nul}]}");
     refused(text, &plain, want);
     free(text);
