@@ -36,7 +36,7 @@ static enum status read_tokens(struct run *r, int choice, int has_text) {
     RETURN_IF_ERROR(import_answer(&r->sink, &r->c, r->doc, choice, r->err));
     if (r->sink.count > before && was_finished)
         return refuse(r, r->doc->start, "tokens behind the end of the answer: a second one begins");
-    if (has_text && !import_answer_has(r->doc, choice))
+    if (has_text && !r->options->partial && !import_answer_has(r->doc, choice))
         return refuse(r, r->doc->start,
                       "text without logprobs: ask the server for them (n_probs, logprobs, top_logprobs)");
     return STATUS_OK;

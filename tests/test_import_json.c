@@ -257,6 +257,15 @@ Test(import_json, what_a_server_lost_is_marked_when_asked) {
     cr_assert_str_eq(value(d, "import.without_top2"), "1", "counted");
     cr_assert_str_eq(value(d, "import.tokens_told"), "2", "told");
     dump_close(d);
+    static const char late[] =
+        "data: {\"choices\":[{\"index\":0,\"text\":\"a\",\"logprobs\":null,\"finish_reason\":null}]}\n\n"
+        "data: {\"choices\":[{\"index\":0,\"text\":\"b\",\"logprobs\":{\"tokens\":[\"b\"],"
+        "\"token_logprobs\":[-0.5],\"top_logprobs\":[{\"b\":-0.5,\"x\":-2}]},\"finish_reason\":"
+        "\"stop\"}]}\n\n";
+    refused(late, &plain, "line 1, byte 6: text without logprobs");
+    d = good(late, &partial);
+    cr_assert_eq(dump_count(d), 1, "the token that has them");
+    dump_close(d);
 }
 
 /* ---- refusals -------------------------------------------------------------------------------------------------------- */
