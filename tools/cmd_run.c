@@ -80,6 +80,15 @@ static void check_together(struct run_args *a, struct argp_state *state) {
         argp_error(
             state,
             "--base and --engine-cmd are read by tiers tolerance and perf only (add --tier or --class fa)");
+    if (a->engine_cmd != NULL && !a->class_fa)
+        argp_error(state, "--engine-cmd is judged by the tolerance tier: give --class fa --cause TEXT");
+    for (int t = 0; a->engine_cmd != NULL && t < RUNNER_TIERS; t++) {
+        if (t == TIER_TOLERANCE) continue; /* the other tiers would judge this build, not that engine */
+        if (a->tiers_given && a->tiers[t])
+            argp_error(state, "--engine-cmd goes with --tier tolerance only: tier %s judges this build",
+                       tier_name((enum tier)t));
+        a->tiers[t] = 0;
+    }
 }
 
 static error_t parse_change(int key, char *arg, struct argp_state *state, struct run_args *a) {

@@ -19,6 +19,13 @@ expect 2 tier
 has err '--class fa needs --cause TEXT'
 expect 2 "$forkgate" run --class loose
 has err 'want bitwise or fa'
+# another engine is judged by this tier alone: the others would judge this build in its name
+expect 2 "$forkgate" run --tier tolerance --engine-cmd 'e {prompt} {n} {out}'
+has err 'give --class fa --cause TEXT'
+expect 2 "$forkgate" run --engine-cmd 'e {prompt} {n} {out}' --class fa --cause x --tier parity,tolerance
+has err 'tier parity judges this build'
+expect 2 "$forkgate" run --class loose
+has err 'want bitwise or fa'
 
 # a legal regrouping is green, and says how it was judged
 expect 0 tier --cause 'FA_TKV 32->16' --geometry fa_tkv=16 --csv rows.csv -v
