@@ -129,8 +129,15 @@ __device__ __forceinline__ void wg_consume(const wg_args &g, wg_ring r, int firs
 }
 #endif
 
+/* An architecture without clusters compiles an empty body; the attribute itself is an error there. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+#define WG_CLUSTER_DIMS
+#else
+#define WG_CLUSTER_DIMS __cluster_dims__(WG_CLUSTER, 1, 1)
+#endif
+
 template <int BN>
-__global__ void __cluster_dims__(WG_CLUSTER, 1, 1) __launch_bounds__(WG_THREADS, 1)
+__global__ void WG_CLUSTER_DIMS __launch_bounds__(WG_THREADS, 1)
     gemm_hopper_kernel(const __grid_constant__ CUtensorMap act, const __grid_constant__ CUtensorMap w,
                        wg_args g) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
