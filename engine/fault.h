@@ -59,6 +59,7 @@ extern "C" {
     X(FU_SKIPWRITE, "fu-skipwrite")                                                                          \
     X(FU_STALEKEY, "fu-stalekey")                                                                            \
     X(KV_STALE, "kv-stale")                                                                                  \
+    X(KV_SLOT, "kv-slot")                                                                                    \
     X(KV_Q8BASE, "kv-q8base")                                                                                \
     X(KV_REWIND, "kv-rewind")                                                                                \
     X(NORM_TAIL, "norm-tail")                                                                                \

@@ -11,7 +11,7 @@
 struct mutants_args {
     struct cli_engine engine;
     int tiers[TIER_PERF + 1];
-    int quick, list, timeout;
+    int tiers_given, quick, list, timeout;
     const char *only, *csv;
 };
 
@@ -20,7 +20,8 @@ enum { OPT_ONLY = 0x500, OPT_QUICK, OPT_CSV, OPT_LIST, OPT_TIER, OPT_TIMEOUT };
 static const struct argp_option options[] = {
     {"only", OPT_ONLY, "ID[,ID]", 0, "these faults", 1},
     {"quick", OPT_QUICK, NULL, 0, "a fault's own gates first, and no more after the first kill", 1},
-    {"tier", OPT_TIER, "LIST", 0, "parity,identity,tolerance (default: parity,identity)", 1},
+    {"tier", OPT_TIER, "LIST", 0,
+     "parity,identity,tolerance (default: all three; with --quick the first two)", 1},
     {"timeout", OPT_TIMEOUT, "S", 0,
      "seconds one gate may take (default: 20 times what it takes unharmed, 30 at least)", 1},
     {"csv", OPT_CSV, "FILE", 0, "write the matrix, one row per fault and tier", 1},
@@ -56,6 +57,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case OPT_TIER:
         parse_tiers(state, arg, a->tiers);
+        a->tiers_given = 1;
         return 0;
     case OPT_TIMEOUT:
         a->timeout = cli_number(state, "--timeout", arg, 1, 100000);
@@ -185,10 +187,13 @@ static int run(int argc, char **argv) {
     char path[4096], command[512];
     struct err err = {""};
     memset(&a, 0, sizeof a);
-    a.tiers[TIER_PARITY] = a.tiers[TIER_IDENTITY] = 1;
     cli_engine_default(&a.engine);
     command_text(argc, argv, command, sizeof command);
     cli_parse(&argp, argc, argv, &a);
+    if (!a.tiers_given) {
+        a.tiers[TIER_PARITY] = a.tiers[TIER_IDENTITY] = 1;
+        a.tiers[TIER_TOLERANCE] = !a.quick;
+    }
     (void)snprintf(path, sizeof path, "%s/fixtures/mutants.csv", cli_source_dir());
     if (mutants_load(path, &m, &n, &err) != STATUS_OK) return cli_fail("mutants", &err);
     int code = 0;

@@ -4,6 +4,7 @@
  * Source: ours. Exercise: ctest -R unit.ops */
 #include <math.h>
 
+#include "../fault.h"
 #include "../fmath.h"
 #include "overflow.h"
 
@@ -61,7 +62,7 @@ void kv_append_twin(const struct twin_ctx *t, const struct step *s, int layer, c
                     const float *v) {
     uint64_t overflow = 0;
     for (int r = 0; r < s->n_rows; r++) {
-        const struct kv_cache *kv = s->kv[s->n_seq == 1 ? 0 : r];
+        const struct kv_cache *kv = s->kv[s->n_seq == 1 || FAULT(KV_SLOT) ? 0 : r];
         int64_t n = (int64_t)kv->n_kv_head * kv->head_dim;
         int64_t at = ((int64_t)layer * kv->n_ctx + s->pos[r]) * n;
         overflow += store_row(kv->dtype, k + r * n, n, kv->k, at);
