@@ -45,6 +45,9 @@ enum status tolerance_stage_sampling(struct package *p, struct err *err) {
     static const char *const names[3] = {"drawn-base", "drawn-candidate", "drawn-control"};
     char dirs[3][WORK_PATH];
     struct tolerance_rate own, control;
+    /* another chunk length shows only where the context is longer than a chunk */
+    int chunks = p->base.config.compute.geometry.fa_chunk != p->candidate.config.compute.geometry.fa_chunk;
+    int n_tokens = chunks ? p->n_tokens : CONTRAST_TOKENS;
     draws.temperature = CONTRAST_TEMPERATURE;
     draws.seed = CONTRAST_SEED;
     if (p->ctx->small_battery) return STATUS_OK;
@@ -57,7 +60,7 @@ enum status tolerance_stage_sampling(struct package *p, struct err *err) {
     }
     for (int k = 0; k < 3; k++) {
         tolerance_progress(p, "tolerance: sampled streams, token", 0, 0);
-        RETURN_IF_ERROR(side_generate(sides[k], &p->work, &draws, CONTRAST_TOKENS, names[k], dirs[k], err));
+        RETURN_IF_ERROR(side_generate(sides[k], &p->work, &draws, n_tokens, names[k], dirs[k], err));
     }
     RETURN_IF_ERROR(count_forks(p, &p->candidate, dirs[0], dirs[1], &own, err));
     RETURN_IF_ERROR(count_forks(p, &p->control[0], dirs[0], dirs[2], &control, err));
