@@ -9,8 +9,11 @@
 #include "gates/mutants.h"
 #include "gates/report.h"
 
-#define PATIENCE       20.0 /* a child that takes so many times longer than without the fault hangs */
-#define PATIENCE_FLOOR 30.0 /* seconds */
+/* A child hangs when it takes so many times longer than without the fault, but so many seconds longer at least, and that
+ * much is enough. (NaN everywhere is slow: the scalar code does what the fast one hands back.) */
+#define PATIENCE      20.0
+#define PATIENCE_LOW  30.0
+#define PATIENCE_HIGH 200.0
 
 /* What a gate says without any fault. */
 enum control { CONTROL_UNKNOWN, CONTROL_GREEN, CONTROL_SKIPS, CONTROL_RED };
@@ -142,7 +145,7 @@ static enum status control_of(struct run *r, const struct gate *g, enum control 
     struct outcome o;
     if (at >= MUTANTS_GATES) return err_set(err, STATUS_LIMIT, "more than %d gates", MUTANTS_GATES);
     if (r->control[at] == CONTROL_UNKNOWN) {
-        double timeout = r->o->timeout_s > 0 ? r->o->timeout_s : g->timeout_s + PATIENCE_FLOOR;
+        double timeout = r->o->timeout_s > 0 ? r->o->timeout_s : g->timeout_s + PATIENCE_LOW;
         RETURN_IF_ERROR(run_child(r, g, NULL, timeout, &o, err));
         r->control_ms[at] = o.ms;
         r->control[at] = o.end.exit_code == 0                      ? CONTROL_GREEN
@@ -161,6 +164,12 @@ static enum mutant_cell cell_of(const struct outcome *o, const struct mutant *m)
     return o->reached ? CELL_KILLED : CELL_ERROR;
 }
 
+static double timeout_of(const struct run *r, const struct gate *g) {
+    double unharmed = r->control_ms[place_of(r, g)] * 1e-3, more = unharmed * (PATIENCE - 1);
+    if (r->o->timeout_s > 0) return r->o->timeout_s;
+    return unharmed + (more < PATIENCE_LOW ? PATIENCE_LOW : more > PATIENCE_HIGH ? PATIENCE_HIGH : more);
+}
+
 static enum status try_gate(struct run *r, const struct gate *g, struct mutant_result *result,
                             struct err *err) {
     struct mutant_trial *t = &result->trials[result->n];
@@ -175,12 +184,7 @@ static enum status try_gate(struct run *r, const struct gate *g, struct mutant_r
         memcpy(t->how, r->why[place_of(r, g)], sizeof t->how);
         return STATUS_OK;
     }
-    double timeout = r->control_ms[place_of(r, g)] * 1e-3 * PATIENCE;
-    if (r->o->timeout_s > 0)
-        timeout = r->o->timeout_s;
-    else if (timeout < PATIENCE_FLOOR)
-        timeout = PATIENCE_FLOOR;
-    RETURN_IF_ERROR(run_child(r, g, result->mutant, timeout, &o, err));
+    RETURN_IF_ERROR(run_child(r, g, result->mutant, timeout_of(r, g), &o, err));
     t->cell = cell_of(&o, result->mutant);
     t->ms = o.ms;
     memcpy(t->how, o.how, sizeof t->how);

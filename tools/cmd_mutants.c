@@ -23,7 +23,7 @@ static const struct argp_option options[] = {
     {"tier", OPT_TIER, "LIST", 0,
      "parity,identity,tolerance (default: all three; with --quick the first two)", 1},
     {"timeout", OPT_TIMEOUT, "S", 0,
-     "seconds one gate may take (default: 20 times what it takes unharmed, 30 at least)", 1},
+     "seconds one gate may take (default: 20 times what it takes unharmed, 30 to 200 more)", 1},
     {"csv", OPT_CSV, "FILE", 0, "write the matrix, one row per fault and tier", 1},
     {"list", OPT_LIST, NULL, 0, "list the faults, run nothing", 1},
     {NULL, 0, NULL, 0, NULL, 0}};
