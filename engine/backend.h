@@ -31,13 +31,30 @@ struct kernel_count {
     uint64_t calls;
 };
 
-#define BACKEND_KERNELS_MAX 96
+/* One kind of launch: a kernel's code with its block size and shared memory. */
+struct kernel_launch {
+    const char *kernel;
+    int threads, registers; /* of a block; of a thread, as loaded */
+    size_t shared, dynamic; /* bytes: static, dynamic */
+    int queried;            /* resident blocks a multiprocessor, as the driver says */
+};
+
+#define BACKEND_KERNELS_MAX  96
+#define BACKEND_LAUNCHES_MAX 256
 
 enum weight_use {
     WEIGHT_MATMUL, /* packed for matmul on the backend's route */
     WEIGHT_EMBED,  /* rows dequantised by embed, in the file's own type */
     WEIGHT_VECTOR  /* norm weight, bias: dequantised to a plain f32 vector in ->data */
 };
+
+/* One copy of a fetch: bytes of backend memory into host memory. */
+struct fetch {
+    void *host;
+    const void *src;
+    size_t bytes;
+};
+#define FETCHES_MAX (2 * BATCH_MAX)
 
 /* Every function returns a status and leaves one sentence in err. `self` owns its device, stream, threads and all
  * memory it allocated; close releases everything still held. */
@@ -53,6 +70,12 @@ struct backend {
     void (*free)(struct backend *self, void *p);
     enum status (*copy_in)(struct backend *self, void *dst, const void *host, size_t bytes, struct err *err);
     enum status (*copy_out)(struct backend *self, void *host, const void *src, size_t bytes, struct err *err);
+    /* What a step leaves for the host, in one wait: n <= FETCHES_MAX copies, and overflow_take. */
+    enum status (*fetch)(struct backend *self, const struct fetch *f, int n, uint64_t *overflows,
+                         struct err *err);
+    /* Host memory that copies reach fastest (page-locked for a device); host_free ignores NULL. */
+    enum status (*host_alloc)(struct backend *self, size_t bytes, void **out, struct err *err);
+    void (*host_free)(struct backend *self, void *p);
     enum status (*fill)(struct backend *self, void *dst, int byte, size_t bytes, struct err *err);
     enum status (*sync)(struct backend *self, struct err *err);
     /* src: n rows of k elements in the file's layout. Sets every field of *out but bias. */
@@ -92,6 +115,9 @@ struct backend {
     /* Values that overflowed f16 or could not be quantised since the last call (reset to 0). */
     enum status (*overflow_take)(struct backend *self, uint64_t *count, struct err *err);
     int (*kernel_counts)(struct backend *self, struct kernel_count out[BACKEND_KERNELS_MAX]);
+    /* Every kind of launch since open (the first BACKEND_LAUNCHES_MAX). NULL where there is no device. */
+    enum status (*launches)(struct backend *self, struct kernel_launch out[BACKEND_LAUNCHES_MAX], int *n,
+                            struct err *err);
 };
 
 enum status backend_cpu_open(const struct backend_config *config, struct backend **out, struct err *err);

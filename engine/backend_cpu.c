@@ -299,6 +299,12 @@ static enum status cpu_overflow_take(struct backend *self, uint64_t *n, struct e
     return STATUS_OK;
 }
 
+static enum status cpu_fetch(struct backend *self, const struct fetch *f, int n, uint64_t *overflows,
+                             struct err *err) {
+    for (int i = 0; i < n; i++) RETURN_IF_ERROR(cpu_copy(self, f[i].host, f[i].src, f[i].bytes, err));
+    return cpu_overflow_take(self, overflows, err);
+}
+
 static int cpu_kernel_counts(struct backend *self, struct kernel_count out[BACKEND_KERNELS_MAX]) {
     for (int i = 0; i < KERNELS; i++) out[i] = (struct kernel_count){kernel_names[i], cpu_of(self)->calls[i]};
     return KERNELS;
@@ -320,6 +326,9 @@ static const struct backend table = {.name = "cpu",
                                      .free = cpu_free,
                                      .copy_in = cpu_copy,
                                      .copy_out = cpu_copy,
+                                     .fetch = cpu_fetch,
+                                     .host_alloc = cpu_alloc,
+                                     .host_free = cpu_free,
                                      .fill = cpu_fill,
                                      .sync = cpu_sync,
                                      .weight_upload = cpu_weight_upload,

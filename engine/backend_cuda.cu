@@ -60,6 +60,7 @@ static enum status memory_alloc(struct backend *self, size_t bytes, void **out, 
 }
 
 static void memory_free(struct backend *self, void *p) {
+    cuda_settle_quietly(cuda_context_of(self));
     cuda_release(cuda_context_of(self), p);
 }
 
@@ -107,6 +108,7 @@ extern "C" enum status cuda_scratch(struct cuda_context *c, struct scratch *s, s
 }
 
 static void weight_release(struct backend *self, struct weight *w) {
+    cuda_settle_quietly(cuda_context_of(self));
     cuda_release(cuda_context_of(self), w->data);
     memset(w, 0, sizeof *w);
 }
@@ -136,6 +138,7 @@ static enum status step_caches(struct cuda_context *c, const struct step *s, str
 static enum status step_begin(struct backend *self, const struct step *s, int *replayed, struct err *err) {
     struct cuda_context *c = cuda_context_of(self);
     *replayed = 0;
+    RETURN_IF_ERROR(cuda_graph_abandon(c, err));
     RETURN_IF_ERROR(step_caches(c, s, err));
     size_t bytes = (size_t)s->n_rows * sizeof(int32_t);
     CUDA_TRY(cudaEventSynchronize(c->staged), err);
@@ -166,9 +169,46 @@ static enum status overflow_take(struct backend *self, uint64_t *count, struct e
     return n == 0 ? STATUS_OK : memory_fill(self, c->overflow, 0, sizeof n, err);
 }
 
+/* Small results go through page-locked staging: a copy to pageable memory would wait for each of them. */
+static enum status memory_fetch(struct backend *self, const struct fetch *f, int n, uint64_t *overflows,
+                                struct err *err) {
+    struct cuda_context *c = cuda_context_of(self);
+    RETURN_IF_ERROR(cuda_graph_flush(c, err));
+    if (n > FETCHES_MAX) return err_set(err, STATUS_LIMIT, "fetch: %d copies at once", n);
+    for (int i = 0; i < n; i++) {
+        void *to = f[i].bytes <= FETCH_SMALL ? c->host_fetch + (i + 1) * FETCH_SMALL : f[i].host;
+        RETURN_IF_ERROR(cuda_copy(c, to, f[i].src, f[i].bytes, cudaMemcpyDeviceToHost, err));
+    }
+    RETURN_IF_ERROR(
+        cuda_copy(c, c->host_fetch, c->overflow, sizeof *c->overflow, cudaMemcpyDeviceToHost, err));
+    CUDA_TRY(cudaStreamSynchronize(c->stream), err);
+    for (int i = 0; i < n; i++)
+        if (f[i].bytes <= FETCH_SMALL) memcpy(f[i].host, c->host_fetch + (i + 1) * FETCH_SMALL, f[i].bytes);
+    unsigned long long count;
+    memcpy(&count, c->host_fetch, sizeof count);
+    *overflows = count;
+    return count == 0 ? STATUS_OK : memory_fill(self, c->overflow, 0, sizeof count, err);
+}
+
+static enum status host_alloc(struct backend *self, size_t bytes, void **out, struct err *err) {
+    (void)self;
+    *out = NULL;
+    cudaError_t e = cudaMallocHost(out, bytes == 0 ? 1 : bytes);
+    if (e == cudaSuccess) return STATUS_OK;
+    (void)cudaGetLastError();
+    return err_set(err, STATUS_NOMEM, "cuda: no page-locked memory for %zu bytes: %s", bytes,
+                   cudaGetErrorString(e));
+}
+
+static void host_free(struct backend *self, void *p) {
+    (void)self;
+    if (p != NULL) (void)cudaFreeHost(p);
+}
+
 static int kernel_counts(struct backend *self, struct kernel_count out[BACKEND_KERNELS_MAX]) {
     static_assert(CUDA_KERNEL_COUNT <= BACKEND_KERNELS_MAX, "the census must hold every kernel");
     struct cuda_context *c = cuda_context_of(self);
+    cuda_settle_quietly(c);
     for (int i = 0; i < CUDA_KERNEL_COUNT; i++) {
         out[i].name = cuda_kernel_name((enum kernel_id)i);
         out[i].calls = c->calls[i];
@@ -185,6 +225,7 @@ static void close_cuda(struct backend *self) {
     if (c->stream != NULL) (void)cuda_graph_forget(c, &ignored);
     cuda_release_all(c);
     if (c->host_step != NULL) (void)cudaFreeHost(c->host_step);
+    if (c->host_fetch != NULL) (void)cudaFreeHost(c->host_fetch);
     if (c->staged != NULL) (void)cudaEventDestroy(c->staged);
     if (c->stream != NULL) (void)cudaStreamDestroy(c->stream);
     free(c);
@@ -199,6 +240,7 @@ static enum status open_device(struct cuda_context *c, struct err *err) {
     CUDA_TRY(cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking), err);
     CUDA_TRY(cudaEventCreateWithFlags(&c->staged, cudaEventDisableTiming), err);
     CUDA_TRY(cudaMallocHost((void **)&c->host_step, 2 * CHUNK_MAX * sizeof(int32_t)), err);
+    CUDA_TRY(cudaMallocHost((void **)&c->host_fetch, (FETCHES_MAX + 1) * FETCH_SMALL), err);
     RETURN_IF_ERROR(cuda_reserve(c, CHUNK_MAX * sizeof(int32_t), (void **)&c->id, err));
     RETURN_IF_ERROR(cuda_reserve(c, CHUNK_MAX * sizeof(int32_t), (void **)&c->pos, err));
     RETURN_IF_ERROR(cuda_reserve(c, sizeof *c->overflow, (void **)&c->overflow, err));
@@ -211,6 +253,9 @@ static void fill_table(struct backend *b) {
     b->free = memory_free;
     b->copy_in = memory_copy_in;
     b->copy_out = memory_copy_out;
+    b->fetch = memory_fetch;
+    b->host_alloc = host_alloc;
+    b->host_free = host_free;
     b->fill = memory_fill;
     b->sync = stream_sync;
     b->weight_upload = cuda_weight_upload;
@@ -230,6 +275,7 @@ static void fill_table(struct backend *b) {
     b->top2 = top2_cuda;
     b->overflow_take = overflow_take;
     b->kernel_counts = kernel_counts;
+    b->launches = cuda_launches;
 }
 
 enum status backend_cuda_open(const struct backend_config *config, struct backend **out, struct err *err) {

@@ -29,7 +29,7 @@ struct session {
     struct kv_cache kv;
     int pos;
     int has_logits;
-    float *logits; /* [n_vocab] host copy */
+    float *logits; /* [n_vocab] host copy (backend host_alloc) */
     struct top2 top;
     uint64_t overflows;
 };
@@ -216,8 +216,9 @@ enum status session_create(engine *e, session **out, struct err *err) {
     s->engine = e;
     struct kv_cache kv = {e->config.kv, c->n_layer, e->config.n_ctx, c->n_kv_head, c->head_dim, NULL, NULL};
     s->kv = kv;
-    s->logits = malloc((size_t)c->n_vocab * sizeof(float));
-    enum status st = s->logits != NULL ? STATUS_OK : err_set(err, STATUS_NOMEM, "session: out of memory");
+    void *logits;
+    enum status st = e->backend->host_alloc(e->backend, (size_t)c->n_vocab * sizeof(float), &logits, err);
+    s->logits = logits;
     size_t bytes = kv_bytes(&s->kv);
     if (st == STATUS_OK) st = e->backend->alloc(e->backend, bytes, &s->kv.k, err);
     if (st == STATUS_OK) st = e->backend->alloc(e->backend, bytes, &s->kv.v, err);
@@ -236,7 +237,7 @@ void session_close(session *s) {
     (void)b->step_forget(b, &ignored);
     if (s->kv.k != NULL) b->free(b, s->kv.k);
     if (s->kv.v != NULL) b->free(b, s->kv.v);
-    free(s->logits);
+    b->host_free(b, s->logits);
     free(s);
 }
 
@@ -273,15 +274,25 @@ static enum status check_tokens(const session *s, const int32_t *ids, size_t n, 
     return STATUS_OK;
 }
 
-/* One step of the backend: rows in, logits and top-2 of rows [head_row, n_rows) in the workspace. */
-static enum status run_step(engine *e, const struct step *st, int head_row, uint64_t *overflows,
-                            struct err *err) {
+/* One step of the backend: rows in; logits and top-2 of rows [head_row, n_rows) are left in the workspace, and row i of
+ * them is copied to takers[i], in the step's one wait. */
+static enum status run_step(engine *e, const struct step *st, int head_row, session *const *takers,
+                            int n_takers, uint64_t *overflows, struct err *err) {
     struct backend *b = e->backend;
+    const struct model_config *c = &e->model->config;
+    struct fetch f[FETCHES_MAX];
     int replayed = 0;
+    for (int i = 0; i < n_takers; i++) {
+        const float *row = e->ws.logits + (int64_t)i * c->n_vocab_rows;
+        f[2 * i] = (struct fetch){takers[i]->logits, row, (size_t)c->n_vocab * sizeof(float)};
+        f[2 * i + 1] = (struct fetch){&takers[i]->top, e->ws.top + i, sizeof takers[i]->top};
+    }
     RETURN_IF_ERROR(b->step_begin(b, st, &replayed, err));
     if (!replayed) RETURN_IF_ERROR(forward_step(e->model, &e->ws, st, head_row, &e->observer, err));
     RETURN_IF_ERROR(b->step_end(b, st, err));
-    return b->overflow_take(b, overflows, err);
+    RETURN_IF_ERROR(b->fetch(b, f, 2 * n_takers, overflows, err));
+    for (int i = 0; i < n_takers; i++) takers[i]->has_logits = 1;
+    return STATUS_OK;
 }
 
 /* Copies row `row` of the workspace's head output into the session. */
@@ -297,15 +308,17 @@ static enum status take_logits(session *s, int row, struct err *err) {
     return STATUS_OK;
 }
 
-/* Runs ids[0..n) as one step of consecutive rows. */
-static enum status append_rows(session *s, const int32_t *ids, int n, int head_row, struct err *err) {
+/* Runs ids[0..n) as one step of consecutive rows; takes the first logits row when asked to. */
+static enum status append_rows(session *s, const int32_t *ids, int n, int head_row, int takes,
+                               struct err *err) {
     int32_t pos[CHUNK_MAX];
     const struct kv_cache *kv[1] = {&s->kv};
+    session *const one[1] = {s};
     for (int i = 0; i < n; i++) pos[i] = s->pos + i;
     struct step st = {n, 1, ids, pos, kv};
     uint64_t overflows = 0;
     s->has_logits = 0;
-    RETURN_IF_ERROR(run_step(s->engine, &st, head_row, &overflows, err));
+    RETURN_IF_ERROR(run_step(s->engine, &st, head_row, one, takes, &overflows, err));
     s->pos += n;
     s->overflows += overflows;
     return STATUS_OK;
@@ -316,9 +329,9 @@ enum status session_prefill(session *s, const int32_t *ids, size_t n, struct err
     size_t chunk = (size_t)s->engine->config.chunk;
     for (size_t at = 0; at < n; at += chunk) {
         int rows = (int)(n - at < chunk ? n - at : chunk);
-        RETURN_IF_ERROR(append_rows(s, ids + at, rows, rows - 1, err));
+        RETURN_IF_ERROR(append_rows(s, ids + at, rows, rows - 1, at + chunk >= n, err));
     }
-    return take_logits(s, 0, err);
+    return STATUS_OK;
 }
 
 enum status session_score(session *s, const int32_t *ids, size_t n, score_fn *fn, void *ctx,
@@ -328,7 +341,7 @@ enum status session_score(session *s, const int32_t *ids, size_t n, score_fn *fn
     if (chunk > SCORE_ROWS) chunk = SCORE_ROWS;
     for (size_t at = 0; at < n; at += chunk) {
         int rows = (int)(n - at < chunk ? n - at : chunk), first = s->pos;
-        RETURN_IF_ERROR(append_rows(s, ids + at, rows, 0, err));
+        RETURN_IF_ERROR(append_rows(s, ids + at, rows, 0, 0, err));
         for (int r = 0; r < rows; r++) {
             RETURN_IF_ERROR(take_logits(s, r, err));
             RETURN_IF_ERROR(fn(ctx, first + r, s->logits, &s->top, err));
@@ -357,9 +370,8 @@ enum status engine_decode_batch(engine *e, session *const *sessions, const int32
     }
     struct step st = {n, n, ids, pos, kv};
     uint64_t overflows = 0;
-    RETURN_IF_ERROR(run_step(e, &st, 0, &overflows, err));
+    RETURN_IF_ERROR(run_step(e, &st, 0, sessions, n, &overflows, err));
     for (int i = 0; i < n; i++) {
-        RETURN_IF_ERROR(take_logits(sessions[i], i, err));
         sessions[i]->pos++;
         sessions[i]->overflows +=
             overflows; /* which row it was is not known: every stream of the step is suspect */

@@ -90,10 +90,14 @@ static double time_op(struct ops *o, enum status (*call)(struct ops *, int), int
     cudaGraphExec_t exec;
     cudaEvent_t begin, end;
     double us[REPEATS];
+    struct kernel_count counts[BACKEND_KERNELS_MAX];
     must(call(o, 0)); /* grows scratch, asks for shared memory */
     must(o->b->sync(o->b, &bench_err));
     must_cuda(cudaStreamBeginCapture(o->c->stream, cudaStreamCaptureModeThreadLocal));
-    for (int i = 0; i < iterations; i++) must(call(o, i));
+    for (int i = 0; i < iterations; i++) {
+        must(call(o, i));
+        (void)o->b->kernel_counts(o->b, counts); /* launches what waits for a partner: one op a launch here */
+    }
     must_cuda(cudaStreamEndCapture(o->c->stream, &graph));
     must_cuda(cudaGraphInstantiate(&exec, graph, 0));
     must_cuda(cudaEventCreate(&begin));
@@ -205,7 +209,7 @@ static void bench_row_ops(struct ops *o, int64_t rows) {
     }
 }
 
-static void open_ops(struct ops *o, enum route route) {
+static void open_ops(struct ops *o, enum route route, const char *geometry) {
     struct backend_config c;
     size_t wide = (size_t)CHUNK_MAX * 18944;
     memset(&c, 0, sizeof c);
@@ -213,6 +217,7 @@ static void open_ops(struct ops *o, enum route route) {
     c.route = route;
     c.arch = ARCH_SM90;
     c.geometry = geometry_default(ARCH_SM90);
+    must(geometry_parse(geometry, &c.geometry, &bench_err));
     c.n_threads = 1;
     must(backend_cuda_open(&c, &o->b, &bench_err));
     o->c = cuda_context_of(o->b);
@@ -245,10 +250,10 @@ static void open_ops(struct ops *o, enum route route) {
     free(host);
 }
 
-static void run_ops(enum route route) {
+static void run_ops(enum route route, const char *geometry) {
     static const int64_t shapes[][2] = {{3584, 3584}, {512, 3584}, {18944, 3584}, {3584, 18944}};
     struct ops o;
-    open_ops(&o, route);
+    open_ops(&o, route, geometry);
     printf("op,shape,us,GBps,TFLOPps\n");
     if (route == ROUTE_F16) {
         for (int i = 0; i < 4; i++) bench_matmul(&o, DTYPE_F16, 3325, shapes[i][0], shapes[i][1], 8);
@@ -345,15 +350,30 @@ static void run_model(const char *path, enum route route, int chunk) {
     engine_close(m.e);
 }
 
+/* Attention alone, for a comparison of geometries. */
+static void run_attention(const char *geometry) {
+    struct ops o;
+    open_ops(&o, ROUTE_F16, geometry);
+    printf("op,shape,us,GBps,TFLOPps\n");
+    bench_attention(&o, 3325, 0, 8);
+    bench_attention(&o, 4096, 12288, 4);
+    static const int contexts[] = {40, 2047, 8191, 32767};
+    for (int i = 0; i < 4; i++) bench_attention(&o, 1, contexts[i], 64);
+    o.b->close(o.b);
+}
+
 int main(int argc, char **argv) {
-    int route = argc == 3 ? route_from_name(argv[2]) : argc >= 4 ? route_from_name(argv[3]) : -1;
-    if (route < 0 || route == ROUTE_F32) {
-        fprintf(stderr, "usage: device_bench ops f16|q8\n       device_bench model FILE f16|q8 [CHUNK]\n");
+    const char *what = argc > 1 ? argv[1] : "", *last = argc > 3 ? argv[3] : NULL;
+    if (strcmp(what, "ops") == 0 && argc >= 3 && route_from_name(argv[2]) >= 0)
+        run_ops((enum route)route_from_name(argv[2]), last != NULL ? last : "fa_tkv=32");
+    else if (strcmp(what, "attention") == 0 && argc == 3)
+        run_attention(argv[2]);
+    else if (strcmp(what, "model") == 0 && argc >= 4 && route_from_name(last) >= 0)
+        run_model(argv[2], (enum route)route_from_name(last), argc > 4 ? atoi(argv[4]) : CHUNK_MAX);
+    else {
+        fprintf(stderr, "usage: device_bench ops f16|q8 [GEOMETRY]\n       device_bench attention GEOMETRY\n"
+                        "       device_bench model FILE f16|q8 [CHUNK]\n");
         return 2;
     }
-    if (argc == 3)
-        run_ops((enum route)route);
-    else
-        run_model(argv[2], (enum route)route, argc > 4 ? atoi(argv[4]) : CHUNK_MAX);
     return 0;
 }

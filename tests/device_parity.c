@@ -26,6 +26,7 @@ int main(int argc, char **argv) {
     parity_cache(&r);
     parity_matmul(&r);
     parity_attention(&r);
+    parity_fused(&r);
     parity_steps(&r);
     printf("summary,,%d cases,,%d,,,%s\n", r.n_rows, r.n_bad,
            r.n_rows == 0 ? "ERROR"

@@ -215,6 +215,19 @@ void verdict_floats(struct rig *r, struct verdict *v, const struct pair *p, cons
     free(out[1]);
 }
 
+void verdict_halves(struct rig *r, struct verdict *v, const struct pair *p, const char *where) {
+    uint8_t *out[RIG_SIDES];
+    rig_fetch(r, p, out);
+    for (size_t i = 0; i < p->bytes / 2; i++) {
+        uint16_t a, b;
+        memcpy(&a, out[0] + RIG_GUARD + 2 * i, 2);
+        memcpy(&b, out[1] + RIG_GUARD + 2 * i, 2);
+        if (a != b && !((a & 0x7fff) > 0x7c00 && (b & 0x7fff) > 0x7c00)) verdict_note(v, (long)i, where);
+    }
+    free(out[0]);
+    free(out[1]);
+}
+
 void verdict_bytes(struct rig *r, struct verdict *v, const struct pair *p, const char *where) {
     uint8_t *out[RIG_SIDES];
     rig_fetch(r, p, out);

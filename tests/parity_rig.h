@@ -61,8 +61,9 @@ void verdict_begin(struct verdict *v, const char *op, const char *dtype, const c
                    ...) __attribute__((format(printf, 5, 6)));
 /* Counts a failed call as a mismatch with its message; returns 1 when the call was fine. */
 int verdict_call(struct rig *r, struct verdict *v, int side, enum status s);
-/* Compares: words of 4 bytes as f32 (NaN as a class), or plain bytes. */
+/* Compares: words of 4 bytes as f32 or of 2 as f16 (NaN as a class), or plain bytes. */
 void verdict_floats(struct rig *r, struct verdict *v, const struct pair *p, const char *where);
+void verdict_halves(struct rig *r, struct verdict *v, const struct pair *p, const char *where);
 void verdict_bytes(struct rig *r, struct verdict *v, const struct pair *p, const char *where);
 void verdict_overflow(struct rig *r, struct verdict *v);
 /* Checks the guards of all buffers, then writes the CSV row. */
@@ -74,6 +75,7 @@ void parity_rows(struct rig *r);      /* embed rmsnorm act_prepare swiglu add to
 void parity_cache(struct rig *r);     /* rope kv_append: parity_cache.c */
 void parity_matmul(struct rig *r);    /* parity_matmul.c */
 void parity_attention(struct rig *r); /* parity_attention.c */
+void parity_fused(struct rig *r);     /* neighbours that the device merges: parity_fused.c */
 void parity_steps(struct rig *r);     /* a small decode step, eager and as a replayed graph: parity_steps.c */
 
 #endif

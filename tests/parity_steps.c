@@ -31,8 +31,14 @@ static enum status layer_step(struct backend *b, const struct step *s, struct la
     RETURN_IF_ERROR(b->rope(b, s, l->rope, N_KV, HEAD_DIM, l->kr, err));
     RETURN_IF_ERROR(b->kv_append(b, s, 0, l->kr, l->vr, err));
     RETURN_IF_ERROR(b->attention(b, s, 0, N_HEAD, l->q, l->o, err));
-    RETURN_IF_ERROR(b->add(b, l->o, l->x, rows * WIDTH, err));
-    RETURN_IF_ERROR(b->swiglu(b, l->o, l->x, rows * WIDTH, l->o, err));
+    RETURN_IF_ERROR(b->act_prepare(b, kind, l->o, rows, WIDTH, &l->act, err));
+    RETURN_IF_ERROR(b->matmul(b, &l->qkv, &l->act, rows, l->h, err));
+    RETURN_IF_ERROR(b->add(b, l->x, l->h, rows * WIDTH, err));
+    RETURN_IF_ERROR(b->rmsnorm(b, l->x, l->norm, 1e-6f, rows, WIDTH, l->h, err));
+    RETURN_IF_ERROR(b->act_prepare(b, kind, l->h, rows, WIDTH, &l->act, err));
+    RETURN_IF_ERROR(b->matmul(b, &l->qkv, &l->act, rows, l->o, err));
+    RETURN_IF_ERROR(b->matmul(b, &l->qkv, &l->act, rows, l->q, err));
+    RETURN_IF_ERROR(b->swiglu(b, l->o, l->q, rows * WIDTH, l->o, err));
     RETURN_IF_ERROR(b->act_prepare(b, kind, l->o, rows, WIDTH, &l->act, err));
     RETURN_IF_ERROR(b->matmul(b, &l->out, &l->act, rows, l->logits, err));
     return b->top2(b, l->logits, rows, N_VOCAB, N_VOCAB, l->top, err);

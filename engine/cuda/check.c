@@ -33,8 +33,8 @@ static struct {
 static int n_smem_grants;
 static pthread_mutex_t smem_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static enum status allow_smem_locked(struct cuda_context *c, enum kernel_id id, const void *func, size_t bytes,
-                                     struct err *err) {
+static enum status allow_smem_locked(struct cuda_context *c, enum kernel_id id, const void *func,
+                                     size_t bytes, struct err *err) {
     if (bytes > c->smem_optin)
         return err_set(err, STATUS_DEVICE,
                        "cuda: kernel %s needs %zu bytes of shared memory, the device allows %zu",
@@ -70,6 +70,7 @@ static enum status allow_smem(struct cuda_context *c, enum kernel_id id, const v
 
 enum status cuda_launch(struct cuda_context *c, enum kernel_id id, const void *func, dim3 grid, dim3 block,
                         size_t smem, void **args, struct err *err) {
+    RETURN_IF_ERROR(cuda_settle(c, err));
     RETURN_IF_ERROR(allow_smem(c, id, func, smem, err));
     cudaError_t e = FAULT_FAILS_NAMED("launch", kernel_names[id])
                         ? cudaErrorLaunchOutOfResources
@@ -82,6 +83,7 @@ enum status cuda_launch(struct cuda_context *c, enum kernel_id id, const void *f
                        kernel_names[id], cudaGetErrorString(e), grid.x, grid.y, grid.z, block.x, smem);
     }
     c->calls[id]++;
+    cuda_launch_note(c, id, func, (int)(block.x * block.y * block.z), smem);
     return STATUS_OK;
 }
 
@@ -125,6 +127,7 @@ void cuda_release_all(struct cuda_context *c) {
 
 enum status cuda_copy(struct cuda_context *c, void *dst, const void *src, size_t bytes,
                       enum cudaMemcpyKind kind, struct err *err) {
+    RETURN_IF_ERROR(cuda_settle(c, err));
     cudaError_t e = FAULT_FAILS_COUNTED(FAULT_COPY) ? cudaErrorUnknown
                                                     : cudaMemcpyAsync(dst, src, bytes, kind, c->stream);
     if (e == cudaSuccess) return STATUS_OK;

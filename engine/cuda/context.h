@@ -10,14 +10,16 @@
 #include "../backend.h"
 #include "kernels.h"
 #include "launch.h"
+#include "pending.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define GRAPH_SLOTS  32 /* decode shapes remembered; the least recently used one makes room */
-#define GRANTS_MAX   64 /* kernel instances that asked for more than the default shared memory */
+#define GRAPH_SLOTS  32  /* decode shapes remembered; the least recently used one makes room */
+#define GRANTS_MAX   128 /* kernel instances that asked for more than the default shared memory */
 #define SMEM_DEFAULT 49152
+#define FETCH_SMALL  64 /* bytes of a result that is staged; struct top2 fits */
 
 /* The caches of a step as kernels see them, passed by value. Row r uses sequence r, or 0 when n_seq is 1. */
 struct kv_view {
@@ -50,6 +52,12 @@ struct scratch {
     size_t bytes;
 };
 
+struct launch_kind {
+    const void *func;
+    enum kernel_id id;
+    int threads;
+    size_t dynamic;
+};
 
 struct cuda_context {
     struct backend base; /* base.impl points back here */
@@ -63,13 +71,17 @@ struct cuda_context {
     struct scratch fa_ml;         /* f32 [rows, n_head, chunks, 2]: m and l of a chunk, decode to merge */
     struct scratch fa_o;          /* f32 [rows, n_head, chunks, head_dim] */
     uint64_t calls[CUDA_KERNEL_COUNT];
+    struct launch_kind kinds[BACKEND_LAUNCHES_MAX]; /* for reports on occupancy (launch_log.c) */
+    int n_kinds;
     void **owned; /* every device allocation still held */
     int n_owned, owned_room;
     /* the current step */
-    int32_t *id, *pos;  /* device [CHUNK_MAX] each */
-    int32_t *host_step; /* pinned [2, CHUNK_MAX] */
-    cudaEvent_t staged; /* the last copy out of host_step is done */
+    int32_t *id, *pos;   /* device [CHUNK_MAX] each */
+    int32_t *host_step;  /* pinned [2, CHUNK_MAX] */
+    uint8_t *host_fetch; /* pinned: the overflow count, then FETCHES_MAX small results of FETCH_SMALL bytes */
+    cudaEvent_t staged;  /* the last copy out of host_step is done */
     struct kv_view kv;
+    struct pending pending; /* a call that waits for its partner */
     /* graphs */
     struct graph_slot graphs[GRAPH_SLOTS];
     struct graph_slot *capturing; /* the slot being captured, or NULL */
@@ -82,6 +94,8 @@ static inline struct cuda_context *cuda_context_of(struct backend *b) {
 }
 
 /* ---- graph.c: one captured graph per (caches, n_rows) of a decode step -------------------------------------- */
+/* Throws away a capture that a failed step left open; settles what waits otherwise. First thing in a step. */
+enum status cuda_graph_abandon(struct cuda_context *c, struct err *err);
 enum status cuda_graph_begin(struct cuda_context *c, const struct step *s, int *replayed, struct err *err);
 enum status cuda_graph_end(struct cuda_context *c, struct err *err);
 /* Runs what was captured so far and leaves the rest of the step eager: a host copy in mid-step needs its bytes now. */
@@ -95,6 +109,12 @@ enum status cuda_scratch(struct cuda_context *c, struct scratch *s, size_t bytes
 
 /* 1 where the device runs code compiled for sm_90a itself (not the sm_80 PTX); matmul_f16_hopper.cu. */
 enum status cuda_hopper_loaded(int *out, struct err *err);
+
+/* ---- launch_log.c ---------------------------------------------------------------------------------------------- */
+void cuda_launch_note(struct cuda_context *c, enum kernel_id id, const void *func, int threads,
+                      size_t dynamic);
+enum status cuda_launches(struct backend *self, struct kernel_launch out[BACKEND_LAUNCHES_MAX], int *n,
+                          struct err *err);
 
 /* ---- weights.cu ------------------------------------------------------------------------------------------------ */
 enum status cuda_weight_upload(struct backend *self, enum weight_use use, enum dtype dtype, const void *src,

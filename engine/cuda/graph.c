@@ -35,9 +35,9 @@ static enum status slot_find(struct cuda_context *c, const struct step *s, struc
     return STATUS_OK;
 }
 
-/* Throws away a capture that a failed step left open. */
-static enum status capture_abandon(struct cuda_context *c, struct err *err) {
-    if (c->capturing == NULL) return STATUS_OK;
+enum status cuda_graph_abandon(struct cuda_context *c, struct err *err) {
+    if (c->capturing == NULL) return cuda_settle(c, err);
+    c->pending.kind = PENDING_NONE; /* a call of the failed step */
     cudaGraph_t graph = NULL;
     (void)cudaStreamEndCapture(c->stream, &graph);
     (void)cudaGetLastError();
@@ -49,7 +49,6 @@ static enum status capture_abandon(struct cuda_context *c, struct err *err) {
 
 enum status cuda_graph_begin(struct cuda_context *c, const struct step *s, int *replayed, struct err *err) {
     *replayed = 0;
-    RETURN_IF_ERROR(capture_abandon(c, err));
     if (!c->base.config.graphs || s->n_seq != s->n_rows) return STATUS_OK;
     struct graph_slot *slot;
     RETURN_IF_ERROR(slot_find(c, s, &slot, err));
@@ -86,6 +85,7 @@ static enum status capture_run(struct cuda_context *c, cudaGraphExec_t *exec, st
 
 enum status cuda_graph_end(struct cuda_context *c, struct err *err) {
     struct graph_slot *slot = c->capturing;
+    RETURN_IF_ERROR(cuda_settle(c, err));
     if (slot == NULL) return STATUS_OK;
     enum status s = capture_run(c, &slot->exec, err);
     if (s != STATUS_OK) {
@@ -99,6 +99,7 @@ enum status cuda_graph_end(struct cuda_context *c, struct err *err) {
 }
 
 enum status cuda_graph_flush(struct cuda_context *c, struct err *err) {
+    RETURN_IF_ERROR(cuda_settle(c, err));
     if (c->capturing == NULL) return STATUS_OK;
     cudaGraphExec_t exec = NULL;
     enum status s = capture_run(c, &exec, err);
@@ -108,7 +109,7 @@ enum status cuda_graph_flush(struct cuda_context *c, struct err *err) {
 }
 
 enum status cuda_graph_forget(struct cuda_context *c, struct err *err) {
-    RETURN_IF_ERROR(capture_abandon(c, err));
+    RETURN_IF_ERROR(cuda_graph_abandon(c, err));
     CUDA_TRY(cudaStreamSynchronize(c->stream), err);
     for (int i = 0; i < GRAPH_SLOTS; i++) RETURN_IF_ERROR(slot_drop(&c->graphs[i], err));
     return STATUS_OK;

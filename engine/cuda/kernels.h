@@ -17,6 +17,10 @@
     X(KERNEL_KV_Q8_0, "kv_append_q8_0")                                                                      \
     X(KERNEL_SWIGLU, "swiglu")                                                                               \
     X(KERNEL_ADD, "add")                                                                                     \
+    X(KERNEL_NORM_ACT, "rmsnorm_act")                                                                        \
+    X(KERNEL_SWIGLU_ACT, "swiglu_act")                                                                       \
+    X(KERNEL_ROPE_APPEND, "rope_kv_append")                                                                  \
+    X(KERNEL_FA_MERGE_ACT, "fa_merge_act")                                                                   \
     X(KERNEL_TOP2_PART, "top2_part")                                                                         \
     X(KERNEL_TOP2_MERGE, "top2_merge")                                                                       \
     X(KERNEL_GEMM_F16, "gemm_f16")                                                                           \

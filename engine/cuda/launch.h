@@ -16,13 +16,14 @@
 #define ELEMENT_THREADS 256        /* embed, rope, add, swiglu, conversions */
 #define NORM_THREADS    NORM_LANES /* rmsnorm of long rows: one thread per lane of the contract's tree */
 #define NORM_WARP_COLS                                                                                       \
-    1024                 /* up to this many columns one warp does a whole row (each thread holds 8 lanes) */
-#define NORM_WARP_ROWS 4 /* rows (warps) per block of the warp kernel */
-#define ACT_WARPS      8 /* activation blocks (one warp each) per thread block */
-#define KV_WARPS       8 /* q8_0 cache blocks (one warp each) per thread block */
-#define TOP2_THREADS   256
-#define TOP2_PARTS     64 /* blocks that share one row of logits; their results merge by the exact order */
-#define UPLOAD_THREADS 256
+    1024 /* up to this many columns one warp does a whole row (each thread holds 8 lanes) */
+#define NORM_ACT_PER_MAX 32 /* columns a thread of the fused norm holds: rows of up to 8192 */
+#define NORM_WARP_ROWS   4  /* rows (warps) per block of the warp kernel */
+#define ACT_WARPS        8  /* activation blocks (one warp each) per thread block */
+#define KV_WARPS         8  /* q8_0 cache blocks (one warp each) per thread block */
+#define TOP2_THREADS     256
+#define TOP2_PARTS       64 /* blocks that share one row of logits; their results merge by the exact order */
+#define UPLOAD_THREADS   256
 
 /* ---- matmul, f16 --------------------------------------------------------------------------------------------- */
 #define GEMM_BM     128 /* activation rows per block; 64 when the step has no more rows */
@@ -32,6 +33,13 @@
 #define GEMM_PAD    8   /* elements added to a staged row: ldmatrix rows then fall into different banks */
 #define GEMM_STAGES 3   /* cp.async ring: 108 KB at BM 128, two blocks an SM */
 #define GEMM_WARPS  8   /* 2 x 4 warps, each BM/2 x 32 outputs */
+
+#define WG_BM      128 /* wgmma: activation rows of a block, 64 for each of its two multiplying warpgroups */
+#define WG_BK      64
+#define WG_THREADS 384
+#define WG_STAGING                                                                                           \
+    (200 * 1024)      /* bytes of stages; the rest of the opt-in limit is for barriers and alignment */
+#define WG_ALIGN 1024 /* of a swizzled tile */
 
 #define GEMV_ROWS                                                                                            \
     8 /* activation rows of the n8 side; steps of up to this many rows take the decode kernels */
@@ -59,13 +67,46 @@
 #define FA_ROWS_PER_WARP 16 /* the m16 side of the MMA */
 #define FA_DEC_WARPS     8
 #define FA_DEC_GROUP     16  /* query heads of one KV group that fill the MMA rows */
+#define FA_MERGE_COLS    256 /* columns of a row that one block of the fused merge finishes */
+#define FA_MERGE_FEW     32  /* FA_MERGE_MAX of the fused merge, for each head of its block */
 #define FA_MERGE_MAX     128 /* chunks whose weights the merge kernel holds in shared memory at a time */
 
-#define FA_HOPPER_ROWS   64 /* query rows of a warpgroup: the m64 side of wgmma; fa_tq of them a block */
-#define FA_HOPPER_SPAN   64 /* keys whose scores are one product; a whole number of tiles of every fa_tkv */
-#define FA_HOPPER_STAGES 2  /* spans of K and of V in flight */
-#define FA_HOPPER_ALIGN  1024
-#define FA_HOPPER_HD_MAX 128
+#define FA_HOPPER_ROWS      64  /* query rows of a warpgroup: the m64 side of wgmma; fa_tq of them a block */
+#define FA_HOPPER_WARPGROUP 128 /* threads */
+#define FA_HOPPER_SPAN      64 /* keys whose scores are one product; a whole number of tiles of every fa_tkv */
+#define FA_HOPPER_STAGES    2  /* spans of K and of V in flight */
+#define FA_HOPPER_ALIGN     1024
+#define FA_HOPPER_HD_MAX    128
+
+/* Stages of WG_BK of K that fit, and the dynamic shared memory of a wgmma product with bn weight rows a block. */
+static inline
+#ifdef __CUDACC__
+    constexpr
+#endif
+    size_t
+    gemm_hopper_stages(int bn) {
+    return (size_t)WG_STAGING / ((size_t)(WG_BM + bn) * WG_BK * 2);
+}
+static inline size_t gemm_hopper_smem(int bn) {
+    return gemm_hopper_stages(bn) * (size_t)(WG_BM + bn) * WG_BK * 2 + WG_ALIGN;
+}
+static inline size_t gemm_smem(int bm) {
+    return (size_t)GEMM_STAGES * (size_t)(bm + GEMM_BN) * (GEMM_BK + GEMM_PAD) * 2;
+}
+static inline size_t gemv_smem(void) {
+    return (size_t)GEMV_STAGES * (GEMV_TILE + GEMV_ROWS) * (GEMV_BK + GEMM_PAD) * 2;
+}
+
+/* Codes of both tiles, scales and mins, d and dmin of each block of 32, activation scales and sums. */
+static inline
+#ifdef __CUDACC__
+    constexpr
+#endif
+    size_t
+    mmq_smem(void) {
+    return (size_t)(MMQ_BN + MMQ_BM) * (MMQ_BK + MMQ_PAD) + (size_t)MMQ_BN * MMQ_SUBS +
+           (size_t)MMQ_BN * (MMQ_BK / 32) * 8 + (size_t)MMQ_BM * (MMQ_BK / 32) * (4 + 2);
+}
 
 /* Smallest head_dim instance that holds head_dim; dims beyond it are zero and change no sum. */
 static inline int fa_head_dim_instance(int head_dim) {

@@ -2,12 +2,8 @@
  * Not fused here: one prepared input is shared by all its consumers (q,k,v / gate,up).
  * Idea: one warp per block of 32 or 256; the maximum is over magnitude bits, sums are integers, so lanes may share freely.
  * Source: ops.h. Exercise: device_parity --op act_prepare */
+#include "../cuda/act.cuh"
 #include "../cuda/check.h"
-#include "../cuda/mma.cuh"
-#include "../cuda/reduce.cuh"
-#include "../fmath.h"
-
-#define ACT_AMAX_MIN 0x1p-100f /* as the twin */
 
 __global__ void __launch_bounds__(ELEMENT_THREADS)
     act_f16_kernel(const float *x, int64_t k, int64_t k_pad, uint16_t *out, unsigned long long *overflow) {
@@ -32,24 +28,21 @@ __global__ void __launch_bounds__(ACT_WARPS *WARP)
 #pragma unroll
     for (int i = 0; i < PER; i++) {
         v[i] = x[at + i];
-        top = max(top, __float_as_uint(v[i]) & 0x7fffffffu);
+        top = max(top, act_magnitude(v[i]));
     }
     float amax = __uint_as_float(__reduce_max_sync(WARP_ALL, top));
-    int finite = fm_f32_is_finite(amax), zero = !finite || amax < ACT_AMAX_MIN;
-    float inverse = zero ? 0.0f : 127.0f / amax;
+    act_scale scale = act_scale_of(amax, overflow, lane == 0);
     int total = 0;
 #pragma unroll
     for (int i = 0; i < PER; i++) {
-        int code = zero ? 0 : (int)fm_rintf(v[i] * inverse);
+        int code = act_code(v[i], scale.inverse);
         q[at + i] = (int8_t)code;
         total += code;
     }
 #pragma unroll
     for (int s = 1; s < GROUP_LANES; s *= 2) total += __shfl_xor_sync(WARP_ALL, total, s);
     if (lane % GROUP_LANES == 0) sum[at / ACT_SUM_GROUP] = (int16_t)total;
-    if (lane != 0) return;
-    d[b] = zero ? (finite ? 0.0f : fm_f32_from_bits(0x7fc00000u)) : amax / 127.0f;
-    if (!finite) atomicAdd(overflow, 1ull);
+    if (lane == 0) d[b] = scale.d;
 }
 
 extern "C" enum status act_prepare_cuda(struct backend *self, enum act_kind kind, const float *x,
@@ -59,6 +52,9 @@ extern "C" enum status act_prepare_cuda(struct backend *self, enum act_kind kind
     out->k = k;
     if (kind == ACT_F32)
         return err_set(err, STATUS_UNSUPPORTED, "act_prepare: f32 activations are for route f32");
+    int done;
+    RETURN_IF_ERROR(cuda_settle_prepared(c, kind, x, rows, k, out, &done, err));
+    if (done) return STATUS_OK;
     if (kind == ACT_F16) {
         int64_t k_pad = (k + TC_K - 1) / TC_K * TC_K;
         dim3 grid(ceil_div(k_pad, ELEMENT_THREADS), (unsigned)rows);

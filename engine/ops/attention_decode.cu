@@ -1,4 +1,4 @@
-/* attention_decode.cu - split-KV decode attention: chunks of keys shared by blocks, then one ordered merge.
+/* attention_decode.cu - split-KV decode attention: chunks of keys shared by blocks; attention_merge.cu folds them.
  * Not another arithmetic: tile by tile the operations of fa_prefill_f16kv, so decode equals prefill bit for bit.
  * Idea: the query heads of one KV group fill the 16 MMA rows. Only maxima and sums of a chunk are a chain over its tiles:
  * the scores of all tiles are independent (a warp each), maxima form a prefix (exact in any order), and O is a chain
@@ -196,40 +196,6 @@ template <int TKV, int HD> __global__ void __launch_bounds__(FA_DEC_THREADS) fa_
     }
 }
 
-/* Left fold of a row's chunks in index order; one thread per dim. Weights of FA_MERGE_MAX chunks at a time are made by
- * one thread each: the running maximum is a prefix maximum, exact however it is computed. */
-__global__ void __launch_bounds__(FA_HEAD_DIM_MAX) fa_merge_kernel(fa_args a) {
-    __shared__ float m[FA_MERGE_MAX], l[FA_MERGE_MAX];
-    __shared__ fa_fold fold[FA_MERGE_MAX];
-    int head = blockIdx.x, r = blockIdx.y, c = threadIdx.x, n_keys = a.pos[r] + 1;
-    int n_chunks = (n_keys + a.fa_chunk - 1) / a.fa_chunk;
-    int64_t at = ((int64_t)r * a.n_head + head) * a.n_chunks;
-    float M = FA_MASKED, L = 0.0f, A = 0.0f;
-    for (int c0 = 0; c0 < n_chunks; c0 += FA_MERGE_MAX) {
-        int len = min(FA_MERGE_MAX, n_chunks - c0);
-        __syncthreads();
-        for (int i = threadIdx.x; i < len; i += blockDim.x) {
-            m[i] = a.ml[(at + c0 + i) * 2];
-            l[i] = a.ml[(at + c0 + i) * 2 + 1];
-        }
-        __syncthreads();
-        for (int i = threadIdx.x; i < len; i += blockDim.x) {
-            float before = M;
-            for (int j = 0; j < i; j++) before = fa_max(before, m[j]);
-            fold[i] = fa_fold_of(before, m[i]);
-        }
-        __syncthreads();
-#pragma unroll 4
-        for (int i = 0; i < len; i++) {
-            float x = c < a.kv.head_dim ? a.part[(at + c0 + i) * a.kv.head_dim + c] : 0.0f;
-            A = fa_fold_value(fold[i], A, x);
-            L = fa_fold_value(fold[i], L, l[i]);
-            M = fa_max(M, m[i]);
-        }
-    }
-    if (c < a.kv.head_dim) a.o[((int64_t)r * a.n_head + head) * a.kv.head_dim + c] = A * (1.0f / L) + 0.0f;
-}
-
 enum status attention_decode_cuda(struct cuda_context *c, const fa_args &a, struct err *err) {
     const struct geometry *geo = &c->base.config.geometry;
     enum kernel_id id = a.kv.dtype == KV_F16 ? KERNEL_FA_DECODE : KERNEL_FA_DECODE_Q8;
@@ -241,7 +207,7 @@ enum status attention_decode_cuda(struct cuda_context *c, const fa_args &a, stru
         return cuda_start(c, id, fa_decode_kernel<TKV, HD>, grid, dim3(FA_DEC_THREADS), fa_decode_smem(HD),
                           err, a);
     }));
-    dim3 merge((unsigned)a.n_head, (unsigned)a.n_rows);
-    return cuda_start(c, KERNEL_FA_MERGE, fa_merge_kernel, merge, dim3(ceil_div(a.kv.head_dim, WARP) * WARP),
-                      0, err, a);
+    c->pending.merge = {a.o, a.n_rows, a.n_head}; /* act_prepare of o usually follows */
+    c->pending.kind = PENDING_MERGE;
+    return STATUS_OK;
 }

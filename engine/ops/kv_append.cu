@@ -49,6 +49,12 @@ extern "C" enum status kv_append_cuda(struct backend *self, const struct step *s
                                       const float *v, struct err *err) {
     struct cuda_context *c = cuda_context_of(self);
     int n = c->kv.n_kv_head * c->kv.head_dim;
+    const struct rope_call *waiting = &c->pending.rope;
+    if (c->pending.kind == PENDING_ROPE && c->kv.dtype == KV_F16 && waiting->parts == 2 &&
+        waiting->part[1].x == k && waiting->n_rows == s->n_rows) {
+        c->pending.kind = PENDING_NONE;
+        return fused_rope_append(c, waiting, layer, v, err);
+    }
     if (c->kv.dtype == KV_F16) {
         dim3 grid(ceil_div(n, ELEMENT_THREADS), (unsigned)s->n_rows, 2);
         return cuda_start(c, KERNEL_KV_F16, kv_append_f16_kernel, grid, dim3(ELEMENT_THREADS), 0, err, c->kv,

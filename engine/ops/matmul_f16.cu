@@ -103,9 +103,8 @@ template <int BM>
 static enum status gemm_launch(struct cuda_context *c, const gemm_operand &act, const gemm_operand &w,
                                const float *bias, float *y, struct err *err) {
     dim3 grid(ceil_div(w.rows, GEMM_BN), ceil_div(act.rows, BM));
-    size_t smem = (size_t)GEMM_STAGES * (BM + GEMM_BN) * GEMM_ROW * 2;
-    return cuda_start(c, KERNEL_GEMM_F16, gemm_f16_kernel<BM>, grid, dim3(GEMM_THREADS), smem, err, act, w,
-                      bias, y);
+    return cuda_start(c, KERNEL_GEMM_F16, gemm_f16_kernel<BM>, grid, dim3(GEMM_THREADS), gemm_smem(BM), err,
+                      act, w, bias, y);
 }
 
 enum status matmul_f16_prefill(struct cuda_context *c, const struct weight *w, const struct act *a,

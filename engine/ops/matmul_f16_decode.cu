@@ -74,5 +74,5 @@ enum status matmul_f16_decode(struct cuda_context *c, const struct weight *w, co
     int64_t k_pad = (w->k + TC_K - 1) / TC_K * TC_K;
     gemv_args g = {(const uint16_t *)w->data, a->f16, w->bias, y, w->n, k_pad, (int)rows};
     return cuda_start(c, KERNEL_GEMV_F16, gemv_f16_kernel, dim3(ceil_div(w->n, GEMV_TILE)), dim3(WARP),
-                      (size_t)GEMV_STAGES * GEMV_STAGE, err, g);
+                      gemv_smem(), err, g);
 }

@@ -8,17 +8,13 @@
 #include "../cuda/tensor_map.h"
 #include "matmul_cuda.h"
 
-#define WG_BM      128 /* activation rows of a block: 64 for each of its two multiplying warpgroups */
-#define WG_BK      TENSOR_BOX_X
 #define WG_CLUSTER 2
-#define WG_THREADS 384
-#define WG_SMEM    (200 * 1024) /* for stages; the rest of the opt-in limit is for barriers and alignment */
-#define WG_ALIGN   1024         /* of a swizzled tile */
+static_assert(WG_BK == TENSOR_BOX_X, "a stage is one box wide");
 
 /* Stage of one WG_BK step: BM rows of activations, BN rows of weights. */
 template <int BN> struct wg_stage {
     static constexpr int A_BYTES = WG_BM * WG_BK * 2, BYTES = A_BYTES + BN * WG_BK * 2,
-                         COUNT = WG_SMEM / BYTES;
+                         COUNT = (int)gemm_hopper_stages(BN);
 };
 
 struct wg_args {
@@ -181,8 +177,8 @@ static enum status wg_launch(struct cuda_context *c, const struct weight *w, con
     g.tiles = g.row_tiles * (int)ceil_div(g.n, BN);
     int clusters = c->n_sm / WG_CLUSTER < g.tiles ? c->n_sm / WG_CLUSTER : g.tiles;
     return cuda_start(c, KERNEL_GEMM_F16_HOPPER, gemm_hopper_kernel<BN>,
-                      dim3((unsigned)(clusters * WG_CLUSTER)), dim3(WG_THREADS),
-                      S::COUNT * S::BYTES + WG_ALIGN, err, maps[0], maps[1], g);
+                      dim3((unsigned)(clusters * WG_CLUSTER)), dim3(WG_THREADS), gemm_hopper_smem(BN), err,
+                      maps[0], maps[1], g);
 }
 
 extern "C" enum status cuda_hopper_loaded(int *out, struct err *err) {

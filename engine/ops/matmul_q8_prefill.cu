@@ -32,6 +32,8 @@ struct mmq_stage {
     int16_t sum[MMQ_BM][MMQ_BLOCKS]; /* of 32 activation codes */
 };
 
+static_assert(sizeof(mmq_stage) == mmq_smem(), "launch.h says what a block asks for");
+
 template <int T>
 __device__ __forceinline__ void mmq_stage_unit(mmq_stage &s, const mmq_args &g, int r, int64_t n, int b,
                                                int col, int q) {
@@ -224,7 +226,7 @@ template <int T> __global__ void __launch_bounds__(MMQ_THREADS, MMQ_RESIDENT) mm
 template <int T>
 static enum status mmq_launch(struct cuda_context *c, enum kernel_id id, const mmq_args &g, struct err *err) {
     dim3 grid(ceil_div(g.n, MMQ_BN), ceil_div(g.rows, MMQ_BM));
-    return cuda_start(c, id, mmq_kernel<T>, grid, dim3(MMQ_THREADS), sizeof(mmq_stage), err, g);
+    return cuda_start(c, id, mmq_kernel<T>, grid, dim3(MMQ_THREADS), mmq_smem(), err, g);
 }
 
 enum status matmul_q8_prefill(struct cuda_context *c, const struct weight *w, const struct act *a,

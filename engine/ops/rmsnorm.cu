@@ -3,23 +3,7 @@
  * Idea: thread t of the warp kernel holds lanes t, t+32, .. t+224; the first three levels of the tree stay in registers.
  * Source: Zhang & Sennrich 2019, eq. 4; order in ops.h. Exercise: device_parity --op rmsnorm */
 #include "../cuda/check.h"
-#include "../cuda/reduce.cuh"
-
-static_assert(NORM_LANES == 256, "the register tree below is written for 256 lanes");
-
-/* Levels 128, 64, 32 on lane[j] = lane t + 32 j, then the warp's five; valid in lane 0. */
-__device__ __forceinline__ float norm_tree(float lane[8]) {
-#pragma unroll
-    for (int s = 4; s > 0; s /= 2)
-#pragma unroll
-        for (int j = 0; j < s; j++) lane[j] += lane[j + s];
-    return warp_tree_sum(lane[0]);
-}
-
-__device__ __forceinline__ float norm_scale(float sum, int64_t cols, float eps) {
-    float mean = sum / (float)cols;
-    return 1.0f / sqrtf(mean + eps);
-}
+#include "../cuda/norm.cuh"
 
 __global__ void __launch_bounds__(NORM_WARP_ROWS *WARP)
     rmsnorm_warp_kernel(const float *x, const float *w, float eps, int64_t rows, int64_t cols, float *y) {
@@ -64,12 +48,30 @@ __global__ void __launch_bounds__(NORM_THREADS)
     for (int64_t c = t; c < cols; c += NORM_LANES) y[c] = (x[c] * scale) * w[c];
 }
 
+extern "C" enum status norm_launch(struct cuda_context *c, const struct norm_call *n, struct err *err) {
+    if (n->cols <= NORM_WARP_COLS)
+        return cuda_start(c, KERNEL_RMSNORM_WARP, rmsnorm_warp_kernel,
+                          dim3(ceil_div(n->rows, NORM_WARP_ROWS)), dim3(NORM_WARP_ROWS * WARP), 0, err, n->x,
+                          n->w, n->eps, n->rows, n->cols, n->y);
+    return cuda_start(c, KERNEL_RMSNORM_ROW, rmsnorm_row_kernel, dim3((unsigned)n->rows), dim3(NORM_THREADS),
+                      0, err, n->x, n->w, n->eps, n->cols, n->y);
+}
+
+/* Joins a waiting add of the same rows, and waits itself: act_prepare of y usually follows. */
 extern "C" enum status rmsnorm_cuda(struct backend *self, const float *x, const float *w, float eps,
                                     int64_t rows, int64_t cols, float *y, struct err *err) {
     struct cuda_context *c = cuda_context_of(self);
-    if (cols <= NORM_WARP_COLS)
-        return cuda_start(c, KERNEL_RMSNORM_WARP, rmsnorm_warp_kernel, dim3(ceil_div(rows, NORM_WARP_ROWS)),
-                          dim3(NORM_WARP_ROWS * WARP), 0, err, x, w, eps, rows, cols, y);
-    return cuda_start(c, KERNEL_RMSNORM_ROW, rmsnorm_row_kernel, dim3((unsigned)rows), dim3(NORM_THREADS), 0,
-                      err, x, w, eps, cols, y);
+    struct norm_call *n = &c->pending.norm;
+    bool joins = c->pending.kind == PENDING_ADD && n->x == x && n->n == rows * cols && y != x;
+    if (!joins) {
+        RETURN_IF_ERROR(cuda_settle(c, err));
+        *n = {(float *)x, NULL, NULL, 0.0f, rows * cols, 0, 0, NULL};
+    }
+    n->w = w;
+    n->eps = eps;
+    n->rows = rows;
+    n->cols = cols;
+    n->y = y;
+    c->pending.kind = PENDING_NORM;
+    return STATUS_OK;
 }

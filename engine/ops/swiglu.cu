@@ -1,4 +1,4 @@
-/* swiglu.cu - kernel of swiglu: SiLU(g) * u with the shared exp.
+/* swiglu.cu - kernel of swiglu: SiLU(g) * u with the shared exp. The call waits (pending.h): act_prepare usually follows.
  * Not an approximation by MUFU: fm_expf is the twin's own code.
  * Source: ours. Exercise: device_parity --op swiglu */
 #include "../cuda/check.h"
@@ -10,8 +10,16 @@ __global__ void __launch_bounds__(ELEMENT_THREADS)
     if (i < n) y[i] = (g[i] * (1.0f / (1.0f + fm_expf(-g[i])))) * u[i];
 }
 
+extern "C" enum status swiglu_launch(struct cuda_context *c, const struct swiglu_call *s, struct err *err) {
+    return cuda_start(c, KERNEL_SWIGLU, swiglu_kernel, dim3(ceil_div(s->n, ELEMENT_THREADS)),
+                      dim3(ELEMENT_THREADS), 0, err, s->g, s->u, s->n, s->y);
+}
+
 extern "C" enum status swiglu_cuda(struct backend *self, const float *g, const float *u, int64_t n, float *y,
                                    struct err *err) {
-    return cuda_start(cuda_context_of(self), KERNEL_SWIGLU, swiglu_kernel, dim3(ceil_div(n, ELEMENT_THREADS)),
-                      dim3(ELEMENT_THREADS), 0, err, g, u, n, y);
+    struct cuda_context *c = cuda_context_of(self);
+    RETURN_IF_ERROR(cuda_settle(c, err));
+    c->pending.swiglu = {g, u, n, y};
+    c->pending.kind = PENDING_SWIGLU;
+    return STATUS_OK;
 }

@@ -1,0 +1,34 @@
+/* launch_log.c - the kinds of launch a backend has made, and what the driver says about each.
+ * Not a trace: a kind (code, block size, shared memory) is noted once. Source: CUDA occupancy API.
+ * Exercise: forkgate occupancy --device */
+#include "check.h"
+
+void cuda_launch_note(struct cuda_context *c, enum kernel_id id, const void *func, int threads,
+                      size_t dynamic) {
+    for (int i = c->n_kinds - 1; i >= 0; i--)
+        if (c->kinds[i].func == func && c->kinds[i].threads == threads && c->kinds[i].dynamic == dynamic)
+            return;
+    if (c->n_kinds == BACKEND_LAUNCHES_MAX) return;
+    struct launch_kind kind = {func, id, threads, dynamic};
+    c->kinds[c->n_kinds++] = kind;
+}
+
+enum status cuda_launches(struct backend *self, struct kernel_launch out[BACKEND_LAUNCHES_MAX], int *n,
+                          struct err *err) {
+    struct cuda_context *c = cuda_context_of(self);
+    RETURN_IF_ERROR(cuda_settle(c, err));
+    for (*n = 0; *n < c->n_kinds; (*n)++) {
+        const struct launch_kind *k = &c->kinds[*n];
+        struct kernel_launch *l = &out[*n];
+        struct cudaFuncAttributes a;
+        CUDA_TRY(cudaFuncGetAttributes(&a, k->func), err);
+        CUDA_TRY(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&l->queried, k->func, k->threads, k->dynamic),
+                 err);
+        l->kernel = cuda_kernel_name(k->id);
+        l->threads = k->threads;
+        l->registers = a.numRegs;
+        l->shared = a.sharedSizeBytes;
+        l->dynamic = k->dynamic;
+    }
+    return STATUS_OK;
+}
