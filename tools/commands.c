@@ -17,5 +17,6 @@ const struct command *const commands[] = {
     &cmd_inspect,
     &cmd_import,
     &cmd_make_model,
+    &cmd_occupancy,
     NULL,
 };

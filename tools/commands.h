@@ -19,5 +19,6 @@ extern const struct command cmd_trace;
 extern const struct command cmd_import;
 extern const struct command cmd_inspect;
 extern const struct command cmd_make_model;
+extern const struct command cmd_occupancy;
 
 #endif

@@ -1,0 +1,19 @@
+/* occupancy_device.h - what the driver says about every kernel: each is launched once per geometry, then asked about.
+ * Not a formula (engine/occupancy.h). Source: CUDA occupancy API. Exercise: forkgate occupancy --device */
+#ifndef FORKGATE_OCCUPANCY_DEVICE_H
+#define FORKGATE_OCCUPANCY_DEVICE_H
+
+#include "engine/backend.h"
+#include "engine/occupancy.h"
+
+#define OCCUPANCY_SEEN_MAX 512
+
+struct occupancy_seen {
+    struct block_needs needs;
+    int queried; /* resident blocks */
+};
+
+/* Distinct launches of all ops over both routes and every attention geometry. STATUS_UNSUPPORTED without a device. */
+enum status occupancy_seen_on_device(struct occupancy_seen out[OCCUPANCY_SEEN_MAX], int *n, struct err *err);
+
+#endif
