@@ -103,7 +103,7 @@ def look(b, url, prefix):
 
 
 def main():
-    with tempfile.TemporaryDirectory() as profile:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         b = Browser(sys.argv[1], profile)
         try:
             look(b, "file://" + os.path.abspath(sys.argv[2]), sys.argv[3] if len(sys.argv) > 3 else None)
