@@ -40,7 +40,7 @@ struct residency occupancy_derive(const struct sm_limits *sm, const struct block
 }
 
 /* ---- the table ------------------------------------------------------------------------------------------------- */
-/* Registers of a thread in the sm_90a code, by instance (tests/record_registers.sh prints these lines). */
+/* Registers of a thread in the sm_90a code, by instance (ptxas -v, written down by hand). */
 static const int tkvs[] = {16, 32, 64}, hds[] = {64, 128, 256};
 static const int prefill_registers[3][3] = {
     {125, 200, 201}, {141, 217, 237}, {164, 237, 247}}; /* [tkv][hd] */
