@@ -85,8 +85,8 @@ static int hopper_instance(int i, struct block_needs *out) {
 }
 
 static int decode_instance(int i, struct block_needs *out) {
-    int tkv = tkvs[i / 3], hd = hds[i % 3];
     if (i >= 9) return 0;
+    int tkv = tkvs[i / 3], hd = hds[i % 3];
     name(out, "fa_decode_f16kv", FA_DEC_WARPS * WARP, decode_registers[i / 3][i % 3], 0, fa_decode_smem(hd));
     (void)snprintf(out->geometry, sizeof out->geometry, "fa_tkv=%d head_dim=%d", tkv, hd);
     return 1;

@@ -35,7 +35,7 @@ struct fgd_writer {
     uint32_t n_top_k, n_logits, stride;
     uint64_t count;
     struct bytes provenance, records, text;
-    XXH3_state_t stream, rows;
+    XXH3_state_t *stream, *rows; /* apart: the type asks for 64-byte alignment, which calloc does not give */
 };
 
 static void canonical(XXH128_hash_t h, uint8_t out[16]) {
@@ -85,14 +85,29 @@ static uint32_t stride_of(uint32_t n_top_k, uint32_t n_logits) {
                       8 * 8);
 }
 
+static void close_writer(fgd_writer *w) {
+    (void)XXH3_freeState(w->stream);
+    (void)XXH3_freeState(w->rows);
+    free(w->provenance.p);
+    free(w->records.p);
+    free(w->text.p);
+    free(w);
+}
+
 fgd_writer *fgd_open(uint32_t n_top_k, uint32_t n_logits) {
     fgd_writer *w = n_top_k > 64 || n_logits > 1u << 24 ? NULL : calloc(1, sizeof *w);
     if (w == NULL) return NULL;
     w->n_top_k = n_top_k;
     w->n_logits = n_logits;
     w->stride = stride_of(n_top_k, n_logits);
-    (void)XXH3_128bits_reset(&w->stream);
-    (void)XXH3_128bits_reset(&w->rows);
+    w->stream = XXH3_createState();
+    w->rows = XXH3_createState();
+    if (w->stream == NULL || w->rows == NULL) {
+        close_writer(w);
+        return NULL;
+    }
+    (void)XXH3_128bits_reset(w->stream);
+    (void)XXH3_128bits_reset(w->rows);
     return w;
 }
 
@@ -130,10 +145,10 @@ int fgd_add(fgd_writer *w, const struct fgd_record *r, const void *text, uint32_
         append(&w->records, zeros, w->stride - sizeof c - top_bytes - row_bytes) != 0 ||
         append(&w->text, text, n) != 0)
         return -1;
-    (void)XXH3_128bits_update(&w->stream, &c.token, sizeof c.token);
-    (void)XXH3_128bits_update(&w->stream, &c.text_bytes, sizeof c.text_bytes);
-    (void)XXH3_128bits_update(&w->stream, n > 0 ? text : "", n);
-    (void)XXH3_128bits_update(&w->rows, c.row, sizeof c.row);
+    (void)XXH3_128bits_update(w->stream, &c.token, sizeof c.token);
+    (void)XXH3_128bits_update(w->stream, &c.text_bytes, sizeof c.text_bytes);
+    (void)XXH3_128bits_update(w->stream, n > 0 ? text : "", n);
+    (void)XXH3_128bits_update(w->rows, c.row, sizeof c.row);
     w->count++;
     return 0;
 }
@@ -173,8 +188,8 @@ static int make_footer(const fgd_writer *w, struct bytes *table) {
     f.text_bytes = w->text.n;
     f.n_blocks = table->n / 16;
     hash(table->p, table->n, f.table);
-    canonical(XXH3_128bits_digest(&w->stream), f.stream);
-    canonical(XXH3_128bits_digest(&w->rows), f.logits);
+    canonical(XXH3_128bits_digest(w->stream), f.stream);
+    canonical(XXH3_128bits_digest(w->rows), f.logits);
     hash(&f, sizeof f - sizeof f.self, f.self);
     return append(table, &f, sizeof f);
 }
@@ -210,10 +225,7 @@ int fgd_finish(fgd_writer *w, const char *path) {
     free(temp);
     free(header.p);
     free(table.p);
-    free(w->provenance.p);
-    free(w->records.p);
-    free(w->text.p);
-    free(w);
+    close_writer(w);
     return bad ? -1 : 0;
 }
 
