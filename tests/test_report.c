@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "gates/report.h"
+#include "gates/report_compare.h"
 
 #define N 9
 
@@ -134,4 +135,78 @@ Test(report, xml_holds_no_forbidden_byte) {
     (void)report_xml_escape("a\x01\xff\xc3\xa4\xed\xa0\x80z", out, sizeof out);
     cr_assert_str_eq(out, "a\\x01\\xff\xc3\xa4\\xed\\xa0\\x80z");
     cr_assert_eq(report_xml_escape("<&>", out, 4), 13, "the size needed is reported");
+}
+
+/* ---- since an earlier report ----------------------------------------------------------------------------------- */
+static struct evidence later[N + 1];
+static struct report_comparison c;
+
+static size_t moves(enum report_move m) {
+    size_t n = 0;
+    for (size_t i = 0; i < c.n; i++) n += c.changes[i].move == m;
+    return n;
+}
+
+/* The comparison of rows[] with later[]: how many changes of this kind, and whether they count. */
+static void expect_move(size_t n_later, enum report_move m, size_t n, size_t worse) {
+    report_compare_free(&c);
+    cr_assert_eq(report_compare(rows, N, later, n_later, REPORT_RATCHET, &c, &err), STATUS_OK, "%s",
+                 err.message);
+    cr_assert_eq(moves(m), n, "%zu times %s", moves(m), report_move_name(m));
+    cr_assert_eq(c.worse, worse, "%zu are worse", c.worse);
+    cr_assert_eq(c.n, n, "%zu changes", c.n);
+    memcpy(later, rows, sizeof rows);
+    memset(&later[N], 0, sizeof later[N]);
+}
+
+Test(report, compare_says_what_is_worse_and_nothing_else) {
+    memcpy(later, rows, sizeof rows);
+    expect_move(N, REPORT_WORSE, 0, 0);
+    later[2].verdict = VERDICT_FAIL;
+    expect_move(N, REPORT_WORSE, 1, 1);
+    later[2].verdict = VERDICT_SKIP; /* judged before, not any more */
+    expect_move(N, REPORT_WORSE, 1, 1);
+    later[3].verdict = VERDICT_INCONCLUSIVE; /* SKIP before */
+    expect_move(N, REPORT_WORSE, 1, 1);
+    later[3].verdict = VERDICT_PASS;
+    expect_move(N, REPORT_BETTER, 1, 0);
+    expect_move(N - 1, REPORT_VANISHED, 1, 1);
+    later[N] = rows[0];
+    strcpy(later[N].gate, "op.new");
+    expect_move(N + 1, REPORT_APPEARED, 1, 0);
+    later[N] = rows[0];
+    later[N].verdict = VERDICT_ERROR;
+    expect_move(N + 1, REPORT_WORSE, 1, 1);
+}
+
+Test(report, compare_has_a_ratchet_for_headroom_and_bounds) {
+    memcpy(later, rows, sizeof rows);
+    later[4].value = rows[4].value + 0.009; /* within the ratchet of 1 % */
+    expect_move(N, REPORT_SHRANK, 0, 0);
+    later[4].value = rows[4].value + 0.02;
+    expect_move(N, REPORT_SHRANK, 1, 1);
+    later[4].value = rows[4].value - 0.02;
+    expect_move(N, REPORT_GREW, 1, 0);
+    later[4].bound = 2; /* the same value with more room is no better */
+    expect_move(N, REPORT_LOOSENED, 1, 1);
+    later[4].bound = 0.9;
+    expect_move(N, REPORT_TIGHTENED, 1, 0);
+    rows[4].tier = TIER_PERF; /* a measured time has no ratchet */
+    memcpy(later, rows, sizeof rows);
+    later[4].value += 0.3;
+    expect_move(N, REPORT_SHRANK, 0, 0);
+}
+
+Test(report, compare_pairs_rows_of_one_key_in_order_and_shows_speed_without_judging_it) {
+    for (int i = 1; i < 5; i++) strcpy(rows[i].test_case, rows[0].test_case);
+    memcpy(later, rows, sizeof rows);
+    later[2].verdict = VERDICT_FAIL; /* the third of five with the same name */
+    expect_move(N, REPORT_WORSE, 1, 1);
+    cr_assert(report_compare(rows, N, later, N, REPORT_RATCHET, &c, &err) == STATUS_OK && c.n == 0);
+    later[7].ms = 900;
+    expect_move(N, REPORT_SLOWER, 1, 0);
+    cr_assert(c.changes[0].to > 900 && strcmp(c.changes[0].after->gate, "model.repeat") == 0);
+    later[1].ms = 50; /* too short to tell from the machine's own noise */
+    expect_move(N, REPORT_SLOWER, 0, 0);
+    report_compare_free(&c);
 }

@@ -1,16 +1,19 @@
-/* cmd_report.c - `forkgate report export | html`: evidence rows of a run, checked, filtered and written again; everything
- * about a change as one HTML file. */
+/* cmd_report.c - `forkgate report export | compare | html`: evidence rows of a run, checked, filtered and written again; what
+ * changed since an earlier run; everything about a change as one HTML file. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gates/report.h"
+#include "gates/report_compare.h"
 #include "tools/commands.h"
 #include "tools/report_page.h"
+#include "tools/report_print.h"
 
 struct report_args {
-    const char *action, *input, *out, *junit, *gate, *verdict;
-    int tier; /* -1: all */
+    const char *action, *input, *newer, *out, *junit, *gate, *verdict;
+    double ratchet; /* percent of a bound; negative: not given */
+    int tier;       /* -1: all */
     enum table_eol eol;
     struct report_page_args page;
 };
@@ -24,18 +27,22 @@ enum {
     OPT_DIFF,
     OPT_CONTROL,
     OPT_EXPLAIN,
-    OPT_MUTANTS
+    OPT_MUTANTS,
+    OPT_RATCHET
 };
 
 static const struct argp_option options[] = {
-    {"out", 'o', "FILE", 0, "where the result goes (default: standard output)", 1},
-    {NULL, 0, NULL, 0, "export:", 2},
+    {"out", 'o', "FILE", 0,
+     "where the result goes (default: standard output); compare: every change as a CSV row", 1},
+    {NULL, 0, NULL, 0, "export, compare:", 2},
     {"eol", OPT_EOL, "crlf|lf", 0, "line ends (default crlf, as RFC 4180 asks; lf suits files kept in git)",
      2},
     {"tier", OPT_TIER, "TIER", 0, "rows of this tier only", 2},
     {"gate", OPT_GATE, "GATE", 0, "rows of this gate only", 2},
-    {"verdict", OPT_VERDICT, "VERDICT", 0, "rows with this verdict only", 2},
-    {"junit", OPT_JUNIT, "FILE", 0, "write the same rows as JUnit XML too", 2},
+    {"ratchet", OPT_RATCHET, "PERCENT", 0,
+     "compare: worse is a check that uses this much more of its bound than before (default 1)", 2},
+    {"verdict", OPT_VERDICT, "VERDICT", 0, "export: rows with this verdict only", 2},
+    {"junit", OPT_JUNIT, "FILE", 0, "export: write the same rows as JUnit XML too", 2},
     {NULL, 0, NULL, 0, "html:", 3},
     {"diff", OPT_DIFF, "A.fgd B.fgd", 0, "show the fork between two dumps, and how close the choices were",
      3},
@@ -64,6 +71,9 @@ static error_t parse_filter(int key, char *arg, struct argp_state *state, struct
         a->verdict = arg;
         if (!known_verdict(arg))
             argp_error(state, "--verdict %s: want PASS, FAIL, SKIP, ERROR, BLIND or INCONCLUSIVE", arg);
+        return 0;
+    case OPT_RATCHET:
+        a->ratchet = cli_real(state, "--ratchet", arg, 0, 100);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -103,19 +113,36 @@ static int is_html(const struct report_args *a) {
     return strcmp(a->action, "html") == 0;
 }
 
-/* Options of the other action are mistakes, not wishes. */
-static void check(struct argp_state *state, const struct report_args *a) {
+static int is_compare(const struct report_args *a) {
+    return strcmp(a->action, "compare") == 0;
+}
+
+/* An option of another action is a mistake, not a wish. */
+static void check_options(struct argp_state *state, const struct report_args *a) {
     const struct report_page_args *p = &a->page;
     int of_html = p->dump_a != NULL || p->control != NULL || p->explain != NULL || p->mutants != NULL;
-    int of_export = a->tier >= 0 || a->gate != NULL || a->verdict != NULL || a->junit != NULL;
-    if (a->action == NULL || (strcmp(a->action, "export") != 0 && !is_html(a)))
-        argp_error(state, "give export FILE.csv or html [RUN.csv]");
+    int of_export = a->verdict != NULL || a->junit != NULL, of_compare = a->ratchet >= 0;
+    int of_rows = a->tier >= 0 || a->gate != NULL;
+    const char *of = of_html && !is_html(a)                       ? "html"
+                     : of_export && (is_html(a) || is_compare(a)) ? "export"
+                     : of_compare && !is_compare(a)               ? "compare"
+                     : of_rows && is_html(a)                      ? "export and compare"
+                                                                  : NULL;
+    if (of != NULL) argp_error(state, "an option of %s does not fit %s", of, a->action);
+}
+
+static void check(struct argp_state *state, const struct report_args *a) {
+    const struct report_page_args *p = &a->page;
+    if (a->action == NULL || (strcmp(a->action, "export") != 0 && !is_compare(a) && !is_html(a)))
+        argp_error(state, "give export FILE.csv, compare OLD.csv NEW.csv or html [RUN.csv]");
     else if (!is_html(a) && a->input == NULL)
-        argp_error(state, "export which FILE.csv?");
-    else if (is_html(a) ? of_export : of_html)
-        argp_error(state, "an option of %s does not fit %s", is_html(a) ? "export" : "html", a->action);
+        argp_error(state, "%s which FILE.csv?", a->action);
+    else if (is_compare(a) ? a->newer == NULL : a->newer != NULL)
+        argp_error(state, is_compare(a) ? "compare: give OLD.csv NEW.csv" : "one FILE.csv at a time");
     else if (is_html(a) && a->input == NULL && p->dump_a == NULL && p->explain == NULL && p->mutants == NULL)
         argp_error(state, "html: give RUN.csv, --diff, --explain or --mutants");
+    else
+        check_options(state, a);
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
@@ -137,6 +164,8 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
             a->action = arg;
         else if (a->input == NULL)
             a->input = arg;
+        else if (a->newer == NULL)
+            a->newer = arg;
         else
             argp_error(state, "unexpected argument '%s'", arg);
         return 0;
@@ -151,20 +180,25 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 static const struct argp argp = {
     options,
     parse,
-    "export FILE.csv\nhtml [RUN.csv]",
+    "export FILE.csv\ncompare OLD.csv NEW.csv\nhtml [RUN.csv]",
     "export: reads the CSV of a run (forkgate run --csv), checks it (schema, columns, every verdict against "
     "its own "
-    "value and bound) and writes the rows that were asked for. html: one self-contained file about a run, a "
+    "value and bound) and writes the rows that were asked for. compare: what changed since an earlier run: "
+    "verdicts, checks "
+    "that came and went, bounds, headroom; gates that take longer are listed, but speed is for ab to judge. "
+    "html: one self-contained file about a run, a "
     "fork, an "
     "explanation and a fault matrix, whichever are given; it needs no network and no script.\v"
     "Examples:\n"
     "  forkgate report export run.csv --eol lf -o reports/run.csv\n"
     "  forkgate report export run.csv --verdict FAIL\n"
     "  forkgate report export run.csv --tier identity --junit identity.xml -o identity.csv\n"
+    "  forkgate report compare reports/main.csv run.csv\n"
+    "  forkgate report compare reports/main.csv run.csv --tier parity -o changes.csv\n"
     "  forkgate report html run.csv -o run.html\n"
     "  forkgate report html run.csv --diff base.fgd head.fgd --control control/ --explain explain.csv -o "
     "fork.html\n"
-    "Exit: 0 written; 2 not a report, no row matches, bad usage.\n",
+    "Exit: 0 written, nothing worse; 1 something is worse; 2 not a report, no row matches, bad usage.\n",
     NULL,
     NULL,
     NULL};
@@ -181,30 +215,61 @@ static size_t filter(const struct report_args *a, struct evidence *rows, size_t 
     return kept;
 }
 
+/* Reads a report and keeps what was asked for; nothing left is no basis for a result. */
+static enum status read_rows(const struct report_args *a, const char *path, struct evidence **rows, size_t *n,
+                             struct err *err) {
+    RETURN_IF_ERROR(report_read_csv(path, rows, n, err));
+    *n = filter(a, *rows, *n);
+    if (*n > 0) return STATUS_OK;
+    free(*rows);
+    *rows = NULL;
+    return err_set(err, STATUS_USAGE, "%s: no row matches", path);
+}
+
 static enum status export_rows(const struct report_args *a, struct err *err) {
     struct evidence *rows = NULL;
     size_t n = 0;
-    RETURN_IF_ERROR(report_read_csv(a->input, &rows, &n, err));
-    n = filter(a, rows, n);
-    enum status s = n > 0 ? STATUS_OK : err_set(err, STATUS_USAGE, "%s: no row matches", a->input);
-    if (s == STATUS_OK) s = report_write_csv(a->out, a->out == NULL ? stdout : NULL, a->eol, rows, n, err);
+    RETURN_IF_ERROR(read_rows(a, a->input, &rows, &n, err));
+    enum status s = report_write_csv(a->out, a->out == NULL ? stdout : NULL, a->eol, rows, n, err);
     if (s == STATUS_OK && a->junit != NULL) s = report_write_junit(a->junit, rows, n, err);
     free(rows);
     if (s == STATUS_OK) fprintf(stderr, "%zu rows\n", n);
     return s;
 }
 
+static enum status compare_rows(const struct report_args *a, int *worse, struct err *err) {
+    struct evidence *before = NULL, *after = NULL;
+    size_t n_before = 0, n_after = 0;
+    struct report_comparison c = {NULL, 0, 0, 0};
+    RETURN_IF_ERROR(read_rows(a, a->input, &before, &n_before, err));
+    enum status s = read_rows(a, a->newer, &after, &n_after, err);
+    double ratchet = a->ratchet >= 0 ? a->ratchet / 100 : REPORT_RATCHET;
+    if (s == STATUS_OK) s = report_compare(before, n_before, after, n_after, ratchet, &c, err);
+    if (s == STATUS_OK && a->out != NULL) s = report_compare_csv(a->out, a->eol, &c, err);
+    if (s == STATUS_OK) report_print_compared(&c, a->input, n_before, a->newer, n_after);
+    *worse = c.worse > 0;
+    report_compare_free(&c);
+    free(before);
+    free(after);
+    return s;
+}
+
 static int run(int argc, char **argv) {
     struct report_args a;
     struct err err = {""};
+    int worse = 0;
     memset(&a, 0, sizeof a);
     a.tier = -1;
+    a.ratchet = -1;
     a.eol = TABLE_CRLF;
     cli_parse(&argp, argc, argv, &a);
     a.page.run = a.input;
     a.page.out = a.out;
-    enum status s = is_html(&a) ? report_page_write(&a.page, &err) : export_rows(&a, &err);
-    return s == STATUS_OK ? 0 : cli_fail("report", &err);
+    enum status s = is_html(&a)      ? report_page_write(&a.page, &err)
+                    : is_compare(&a) ? compare_rows(&a, &worse, &err)
+                                     : export_rows(&a, &err);
+    return s == STATUS_OK ? worse : cli_fail("report", &err);
 }
 
-const struct command cmd_report = {"report", "check, filter and convert the CSV of a run; HTML", &argp, run};
+const struct command cmd_report = {"report", "check, filter, compare and convert the CSV of a run; HTML",
+                                   &argp, run};

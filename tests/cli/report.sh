@@ -35,4 +35,38 @@ expect 2 "$forkgate" report
 expect 2 "$forkgate" report export
 expect 2 "$forkgate" report export run.csv --verdict GREEN
 expect 2 "$forkgate" report export run.csv --tier none
+
+# compare: nothing, then a verdict, a check that went, a bound, a headroom, a time; worse first
+expect 0 "$forkgate" report compare run.csv lf.csv
+last out 'forkgate: NOTHING-WORSE'
+lines out 3
+[ ! -s err ] || fail 'nothing to say on stderr'
+"$forkgate" run --only op.rope --csv rope.csv >/dev/null 2>&1 || fail 'op.rope'
+"$forkgate" report export rope.csv --eol lf -o old.csv 2>/dev/null || fail 'export'
+head -n 1 old.csv | grep -q '^schema_version,tier,gate,case,arm,kernels,metric,value,bound,headroom,verdict,' || fail 'columns'
+awk -F, -v OFS=, 'NR == 4 { $11 = "SKIP" } NR == 6 { next } NR == 10 && $9 + 0 == 0 { $9 = "1" } { print }' old.csv >new.csv
+awk -F, -v OFS=, '!done && $11 == "PASS" && $9 + 0 > 0 && $10 + 0 > 0 && $10 + 0 < 0.7 { $8 = $9 * ($10 + 0.2); done = 1 } { print }' new.csv >newer.csv
+expect 1 "$forkgate" report compare old.csv newer.csv -o changes.csv --eol lf
+last out 'forkgate: WORSE'
+has out 'worse      op.rope                PASS -> SKIP, 1 check'
+has out 'vanished   op.rope                not checked any more, 1 check'
+has out 'loosened   op.rope                bound 0 -> 1, 1 check'
+grep -Eq '^shrank +op.rope +uses 0\.[0-9]+ -> 0\.[0-9]+ of its bound, 1 check$' out || fail 'the ratchet'
+head -n 1 changes.csv | grep -q '^change,is_worse,tier,gate,case,arm,metric,verdict_from,' || fail 'CSV header'
+lines changes.csv 5
+sed -n 2p out | grep -q '^worse' || fail 'worse first'
+expect 0 "$forkgate" report compare newer.csv newer.csv --ratchet 0
+expect 1 "$forkgate" report compare old.csv newer.csv --ratchet 30
+lacks out 'shrank'
+expect 2 "$forkgate" report compare old.csv newer.csv --gate op.add
+has err 'no row matches'
+expect 2 "$forkgate" report compare old.csv
+has err 'give OLD.csv NEW.csv'
+expect 2 "$forkgate" report compare old.csv lie.csv
+expect 2 "$forkgate" report compare old.csv none.csv
+expect 2 "$forkgate" report compare old.csv new.csv --verdict FAIL
+has err 'an option of export does not fit compare'
+expect 2 "$forkgate" report export old.csv --ratchet 2
+expect 2 "$forkgate" report compare old.csv new.csv --ratchet -1
+expect 2 "$forkgate" report compare old.csv new.csv -o nowhere/x.csv
 exit 0
