@@ -153,11 +153,22 @@ static enum status name_it(const dump *d, enum status s, struct err *err) {
     return s == STATUS_OK ? s : err_prefix(err, s, "%s", d->name);
 }
 
+/* The usual range between two runs on different rails: as many checks and comparisons as one look can do. */
+static int check_pair(dump *a, dump *b, uint64_t range, struct diff_walk *w, struct diff_result *out) {
+    uint64_t to = a->verified + range, hashed = a->hashed < b->hashed ? a->hashed : b->hashed;
+    double largest_change = 0.0;
+    if (to > hashed) to = hashed;
+    if (w->done || w->next != a->verified || !dump_verify_pair(a, b, to, &largest_change)) return 0;
+    diff_walk_plain_to(w, to, largest_change, out);
+    return 1;
+}
+
 /* The records of both blocks in small ranges: checked, then walked while they are in the first-level cache. */
 static enum status check_and_walk(dump *a, dump *b, int alike, struct diff_walk *w, struct diff_result *out,
                                   struct err *err) {
     const uint64_t range = alike ? DUMP_BLOCK : CHECKED_AT_ONCE;
     while (a->verified < a->hashed || b->verified < b->hashed) {
+        if (!alike && check_pair(a, b, range, w, out)) continue;
         RETURN_IF_ERROR(name_it(a, dump_verify_places(a, a->verified + range, err), err));
         if (!alike || !dump_verify_adopt(b, a))
             RETURN_IF_ERROR(name_it(b, dump_verify_places(b, b->verified + range, err), err));

@@ -21,6 +21,9 @@ struct diff_walk {
 void diff_walk_begin(struct diff_walk *w, const dump *a, const dump *b, struct diff_result *r);
 /* Records before end must be verified on both sides; end is capped to the shorter stream. */
 void diff_walk_to(struct diff_walk *w, uint64_t end, struct diff_result *r);
+/* The same, when dump_verify_pair vouched for the records from w->next to end: they are read only if they may change the
+ * result. */
+void diff_walk_plain_to(struct diff_walk *w, uint64_t end, double largest_change, struct diff_result *r);
 /* Both dumps are verified as a whole: compares by bytes where ids are missing, notes texts, lengths and ends. */
 void diff_walk_end(struct diff_walk *w, struct diff_result *r);
 

@@ -207,6 +207,15 @@ void diff_walk_to(struct diff_walk *w, uint64_t end, struct diff_result *r) {
     }
 }
 
+void diff_walk_plain_to(struct diff_walk *w, uint64_t end, double largest_change, struct diff_result *r) {
+    if (r->first_hash_diff == UINT64_MAX || r->drift_at == UINT64_MAX || largest_change > r->drift) {
+        diff_walk_to(w, end, r);
+        return;
+    }
+    r->rows_hashed += end - w->next;
+    w->next = r->compared = end;
+}
+
 /* ---- after the last record -------------------------------------------------------------------------------- */
 
 static int same_text(const struct diff_walk *w, uint64_t i) {
@@ -273,13 +282,16 @@ static void walk_bytes(struct diff_walk *w, struct diff_result *r) {
 
 static void note_texts(const struct diff_walk *w, struct diff_result *r) {
     uint64_t end_a = text_start(w->a, r->compared), end_b = text_start(w->b, r->compared);
-    if (end_a != end_b || (end_a > 0 && memcmp(text_at(w->a, 0), text_at(w->b, 0), (size_t)end_a) != 0)) {
+    int proven = dump_texts_equal(w->a, w->b); /* by the block hashes */
+    if (end_a != end_b ||
+        (end_a > 0 && !proven && memcmp(text_at(w->a, 0), text_at(w->b, 0), (size_t)end_a) != 0)) {
         for (uint64_t i = 0; i < r->compared && r->texts_differ_at == UINT64_MAX; i++)
             if (!same_text(w, i)) r->texts_differ_at = i;
     }
     if (r->fork == UINT64_MAX) return;
     uint64_t common = least(text_end(w->a), text_end(w->b));
-    r->bytes_equal = common > 0 && memcmp(text_at(w->a, 0), text_at(w->b, 0), (size_t)common) == 0;
+    r->bytes_equal =
+        common > 0 && (proven || memcmp(text_at(w->a, 0), text_at(w->b, 0), (size_t)common) == 0);
 }
 
 static int ends_with_eos(const dump *d) {

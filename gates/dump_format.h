@@ -90,6 +90,10 @@ enum status dump_verify_places(dump *d, uint64_t to,
 int dump_verify_alike(const dump *a, const dump *b, uint64_t block);
 /* Takes over what was checked in `like`; 0 (nothing done) when something there needs a look of its own. */
 int dump_verify_adopt(dump *d, const dump *like);
+/* Both at once (dump_pair.c): the hashed records [verified, to) of a and b. 1: all are in place and can be judged, none has a
+ * flag, and b repeats a's tokens and candidates; *largest_change is the largest |logit of a - logit of b| of a candidate.
+ * 0: something is otherwise, or this machine or these dumps are not made for it: nothing was done. */
+int dump_verify_pair(dump *a, dump *b, uint64_t to, double *largest_change);
 enum status dump_verify_text(dump *d, struct err *err);
 
 /* Maps path and verifies its frame only; dump_open is this and the other two steps. */
