@@ -1,9 +1,12 @@
-/* backend.c - the part of backend.h that no backend owns: how prepared activations lie in one piece of memory.
+/* backend.c - the part of backend.h that no backend owns: how prepared activations lie in one piece of memory, and what a
+ * watcher may do where that is the host's.
  * Not an allocator: the caller brings the memory.
  * Source: ours. Exercise: ctest -R unit.backend */
 #include "backend.h"
 
 #include <string.h>
+
+#include "checksum.h"
 
 #define CARVE_ALIGN 256 /* as backend alloc */
 
@@ -29,4 +32,16 @@ size_t act_carve(enum act_kind kind, int64_t rows, int64_t k, void *base, struct
     }
     if (out != NULL) *out = a;
     return bytes;
+}
+
+int host_waiting(struct backend *self, struct kernel_count out[BACKEND_KERNELS_MAX], int *n) {
+    *n = self->kernel_counts(self, out);
+    return 0;
+}
+
+enum status host_row_sums(struct backend *self, const struct row_span *rows, struct row_sum *host,
+                          struct err *err) {
+    (void)self, (void)err;
+    checksum_rows(rows, host);
+    return STATUS_OK;
 }

@@ -39,6 +39,9 @@ struct kernel_launch {
     int queried;            /* resident blocks a multiprocessor, as the driver says */
 };
 
+struct row_span; /* checksum.h */
+struct row_sum;
+
 #define BACKEND_KERNELS_MAX  96
 #define BACKEND_LAUNCHES_MAX 256
 
@@ -118,6 +121,15 @@ struct backend {
     /* Every kind of launch since open (the first BACKEND_LAUNCHES_MAX). NULL where there is no device. */
     enum status (*launches)(struct backend *self, struct kernel_launch out[BACKEND_LAUNCHES_MAX], int *n,
                             struct err *err);
+
+    /* ---- for watchers (trace.h): nothing here changes what runs, or in which launches ---- */
+    /* How many of the latest calls wait for a partner and have written nothing yet, and the census so far: [*n] */
+    int (*waiting)(struct backend *self, struct kernel_count out[BACKEND_KERNELS_MAX], int *n);
+    /* checksum_rows of rows in backend memory, summed where they lie; host: [rows->n] */
+    enum status (*row_sums)(struct backend *self, const struct row_span *rows, struct row_sum *host,
+                            struct err *err);
+    /* copy_out that leaves waiting calls waiting */
+    enum status (*peek)(struct backend *self, void *host, const void *src, size_t bytes, struct err *err);
 };
 
 enum status backend_cpu_open(const struct backend_config *config, struct backend **out, struct err *err);
@@ -135,6 +147,11 @@ struct device_info {
 };
 /* STATUS_UNSUPPORTED and the reason in err ("built without CUDA", "no CUDA device: ...") where there is none. */
 enum status backend_cuda_device(struct device_info *out, struct err *err);
+
+/* `waiting` and `row_sums` of a backend whose ops are done when they return and whose memory is the host's. */
+int host_waiting(struct backend *self, struct kernel_count out[BACKEND_KERNELS_MAX], int *n);
+enum status host_row_sums(struct backend *self, const struct row_span *rows, struct row_sum *host,
+                          struct err *err);
 
 /* Carves an act for (kind, rows, k) from memory at base (NULL: only measure). Returns the bytes it takes. */
 size_t act_carve(enum act_kind kind, int64_t rows, int64_t k, void *base, struct act *out);

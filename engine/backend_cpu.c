@@ -347,6 +347,9 @@ static const struct backend table = {.name = "cpu",
                                      .add = cpu_add,
                                      .top2 = cpu_top2,
                                      .overflow_take = cpu_overflow_take,
+                                     .waiting = host_waiting,
+                                     .row_sums = host_row_sums,
+                                     .peek = cpu_copy,
                                      .kernel_counts = cpu_kernel_counts};
 
 /* simd AUTO follows the machine; asking for AVX2 where there is none is refused. */

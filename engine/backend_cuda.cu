@@ -205,17 +205,6 @@ static void host_free(struct backend *self, void *p) {
     if (p != NULL) (void)cudaFreeHost(p);
 }
 
-static int kernel_counts(struct backend *self, struct kernel_count out[BACKEND_KERNELS_MAX]) {
-    static_assert(CUDA_KERNEL_COUNT <= BACKEND_KERNELS_MAX, "the census must hold every kernel");
-    struct cuda_context *c = cuda_context_of(self);
-    cuda_settle_quietly(c);
-    for (int i = 0; i < CUDA_KERNEL_COUNT; i++) {
-        out[i].name = cuda_kernel_name((enum kernel_id)i);
-        out[i].calls = c->calls[i];
-    }
-    return CUDA_KERNEL_COUNT;
-}
-
 /* ---- life ---------------------------------------------------------------------------------------------------- */
 
 static void close_cuda(struct backend *self) {
@@ -274,7 +263,10 @@ static void fill_table(struct backend *b) {
     b->add = add_cuda;
     b->top2 = top2_cuda;
     b->overflow_take = overflow_take;
-    b->kernel_counts = kernel_counts;
+    b->kernel_counts = kernel_counts_cuda;
+    b->waiting = waiting_cuda;
+    b->row_sums = row_sums_cuda;
+    b->peek = peek_cuda;
     b->launches = cuda_launches;
 }
 

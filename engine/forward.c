@@ -96,6 +96,10 @@ struct pass {
     int64_t rows;
 };
 
+static int is_watched(const struct pass *p) {
+    return p->observer != NULL && (p->observer->fn != NULL || p->observer->tap != NULL);
+}
+
 static enum status tell_tap(const struct pass *p, const struct tap_event *event, struct err *err) {
     const struct observer *o = p->observer;
     if (o == NULL || o->tap == NULL) return STATUS_OK;
@@ -127,7 +131,7 @@ static enum status norm(const struct pass *p, const char *tensor, const float *x
                         float *y, struct err *err) {
     int64_t cols = p->m->config.n_embd;
     float eps = p->m->config.rms_eps;
-    if (p->observer != NULL && p->observer->fn != NULL && FAULT(RT_OBSERVER)) eps *= 1.001f;
+    if (is_watched(p) && FAULT(RT_OBSERVER)) eps *= 1.001f;
     RETURN_IF_ERROR(p->b->rmsnorm(p->b, x, w->data, eps, p->rows, cols, y, err));
     return observe(p, "rmsnorm", tensor, y, cols, err);
 }

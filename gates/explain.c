@@ -24,15 +24,22 @@ static int32_t *forced_tokens(const struct explain_request *r, int n_steps) {
     return ids;
 }
 
+static void add_cost(struct tape_cost *sum, const struct tape_cost *run) {
+    sum->screened += run->screened;
+    sum->copied += run->copied;
+    if (run->held > sum->held) sum->held = run->held;
+}
+
 /* Both sides, one after the other. */
 static enum status run_both(const struct explain_request *r, const char *what, struct tape_plan *plan,
-                            struct tape out[2], struct err *err) {
+                            struct tape out[2], struct tape_cost *cost, struct err *err) {
     struct run_progress p = {r, what};
     int32_t *forced = forced_tokens(r, plan->n_steps);
     if (forced == NULL) return err_set(err, STATUS_NOMEM, "explain: out of memory");
     plan->prompt = r->prompt;
     plan->n_prompt = r->n_prompt;
     plan->forced = forced;
+    plan->copies = r->copies;
     plan->progress = pass_on;
     plan->progress_ctx = &p;
     enum status s = explain_side_run(r->a, plan, &out[0], err);
@@ -41,6 +48,7 @@ static enum status run_both(const struct explain_request *r, const char *what, s
         s = explain_side_run(r->b, plan, &out[1], err);
         if (s != STATUS_OK) s = err_prefix(err, s, "side B");
     }
+    for (int side = 0; side < 2; side++) add_cost(cost, &out[side].cost);
     free(forced);
     return s;
 }
@@ -158,6 +166,7 @@ static void find_row(const struct tape rows[2], struct explain_result *out) {
     out->rows_differing = 0;
     for (size_t i = 0; i < n; i++) {
         const struct tape_row *x = &rows[0].rows[i], *y = &rows[1].rows[i];
+        out->rows_valued += x->cols > 0;
         if (x->pos == y->pos && x->sum == y->sum) continue;
         if (out->rows_differing++ == 0) out->first_pos = x->pos;
         double badness = row_badness(rows, i);
@@ -180,11 +189,11 @@ static enum status locate(const struct explain_request *r, struct explain_eviden
     if (step == 0) {
         tape_op_key(&out->first, key);
         plan.rows_of = key;
-        RETURN_IF_ERROR(run_both(r, "rows of the first op", &plan, e->rows, err));
+        RETURN_IF_ERROR(run_both(r, "rows of the first op", &plan, e->rows, &out->cost, err));
         find_row(e->rows, out);
         return STATUS_OK;
     }
-    enum status s = run_both(r, "ops of the first step", &plan, again, err);
+    enum status s = run_both(r, "ops of the first step", &plan, again, &out->cost, err);
     if (s == STATUS_OK) s = find_op(r, &again[0].ops, &again[1].ops, out, err);
     tape_free(&again[0]);
     tape_free(&again[1]);
@@ -289,7 +298,7 @@ static enum status explain_difference(const struct explain_request *r, struct ex
     }
     RETURN_IF_ERROR(locate(r, e, out, err));
     struct tape_plan plan = capture_plan(r, e, out);
-    RETURN_IF_ERROR(run_both(r, "values of the chosen rows", &plan, e->kept, err));
+    RETURN_IF_ERROR(run_both(r, "values of the chosen rows", &plan, e->kept, &out->cost, err));
     check_repeats(out, e);
     RETURN_IF_ERROR(measure(r, e, out, err));
     compare_cache(e, out);
@@ -317,7 +326,7 @@ enum status explain_run(const struct explain_request *r, struct explain_result *
     RETURN_IF_ERROR(check_request(r, err));
     out->n_steps = steps_to_run(r, &out->fork);
     struct tape_plan plan = plan_of(out->n_steps, 0);
-    RETURN_IF_ERROR(run_both(r, "screening", &plan, out->screen, err));
+    RETURN_IF_ERROR(run_both(r, "screening", &plan, out->screen, &out->cost, err));
     compare_steps(r, out);
     compare_with_dump(r->base, &out->screen[0], 0, out);
     compare_with_dump(r->other, &out->screen[1], 1, out);

@@ -31,6 +31,7 @@ struct explain_request {
     const dump *base;  /* the stream whose tokens are forced; its row hashes are compared with A's */
     const dump *other; /* the stream of B, or NULL: then the fork is where B's raw argmax leaves A's */
     int n_steps;       /* at most so many steps; 0: to the fork, or to the end */
+    int copies;        /* as in struct tape_plan: every tensor is copied to the host */
     void (*progress)(void *ctx, const char *what, uint64_t done, uint64_t total); /* may be NULL */
     void *progress_ctx;
 };
@@ -71,10 +72,13 @@ struct explain_result {
     int reproduced[2],
         reproducible[2];     /* rows of logits that equal the dump's, of so many that it has hashes of */
     int reproduced_until[2]; /* first step that does not; -1: all do */
+    int rows_valued;         /* rows of the first op whose values were kept (TAPE_ROW_VALUES) */
+    struct tape_cost cost;   /* of all runs of both sides; held: the most that one of them held */
     struct tape screen[2];   /* every step of both sides */
 };
 
-/* Runs both sides (two or three times each; only one row of each op is ever kept) and explains. STATUS_SHAPE when the two
+/* Runs both sides (two or three times each) and explains. Every tensor is screened by checksums where it lies; what is
+ * copied are the rows of the first op that differs (up to TAPE_ROW_VALUES) and one row of each op at TAPE_CAPTURES places. STATUS_SHAPE when the two
  * sides do not run the same ops over the same widths; STATUS_USAGE when the streams have no ids to force. */
 enum status explain_run(const struct explain_request *r, struct explain_result *out, struct err *err);
 void explain_free(struct explain_result *r);

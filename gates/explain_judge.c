@@ -191,6 +191,14 @@ static void judge_values(const struct explain_request *r, const struct explain_e
         CONCLUDE(EXPLAIN_NOT_REPEATABLE, "%s differed while screening and was not met again.", op);
         return;
     }
+    if (d->differing == 0) {
+        CONCLUDE(
+            EXPLAIN_NOT_REPEATABLE,
+            "%s differed while screening, yet the values that were copied afterwards are equal: run it again "
+            "with --copy-all.",
+            op);
+        return;
+    }
     out->bound = bound_of(r, out, &p);
     if (one_constant(&p, 1, &value)) {
         CONCLUDE(

@@ -33,6 +33,28 @@ static void print_reproduced(FILE *out, const struct explain_result *e, int side
     fputc('\n', out);
 }
 
+static void print_bytes(FILE *out, uint64_t n) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double x = (double)n;
+    size_t u = 0;
+    while (x >= 1024.0 && u + 1 < sizeof units / sizeof units[0]) x /= 1024.0, u++;
+    fprintf(out, "%.3g %s", x, units[u]);
+}
+
+/* How the first differing op was found, and what that took. */
+static void print_cost(FILE *out, const struct explain_request *r, const struct explain_result *e) {
+    if (e->cost.screened == 0) return; /* traces of binaries that do not count */
+    fprintf(out, "%-*s", LABEL, r->copies ? "copied" : "screened");
+    print_bytes(out, e->cost.screened);
+    fprintf(out, r->copies
+                     ? " of tensors, compared by 64-bit checksums on the host; copied: "
+                     : " of tensors, by 64-bit checksums where they lie (no golden); copied to the host: ");
+    print_bytes(out, e->cost.copied);
+    fprintf(out, ", at most ");
+    print_bytes(out, e->cost.held);
+    fprintf(out, " at a time\n");
+}
+
 /* ---- where, inputs, how big ------------------------------------------------------------------------------------ */
 
 static void print_where(FILE *out, const struct explain_result *e) {
@@ -51,6 +73,9 @@ static void print_where(FILE *out, const struct explain_result *e) {
     if (e->rows > 1)
         fprintf(out, "%-*s%d of its %d rows differ, from position %d on; position %d differs most\n", LABEL,
                 "", e->rows_differing, e->rows, e->first_pos, e->worst_pos);
+    if (e->rows_valued > 0 && e->rows_valued < e->rows)
+        fprintf(out, "%-*s(most among the first %d rows: %d MiB of values are kept a side)\n", LABEL, "",
+                e->rows_valued, (int)TAPE_ROW_MIB);
 }
 
 static void print_inputs(FILE *out, const struct explain_result *e) {
@@ -281,6 +306,7 @@ void explain_report_text(FILE *out, const struct explain_request *r, const struc
     print_side(out, "---", view->name[0], r->a);
     print_side(out, "+++", view->name[1], r->b);
     fprintf(out, "%-*s%zu tokens of prompt, %d steps compared\n", LABEL, "ran", r->n_prompt, e->n_steps);
+    print_cost(out, r, e);
     print_reproduced(out, e, 0, view->name[0]);
     print_reproduced(out, e, 1, view->name[1]);
     print_where(out, e);

@@ -130,6 +130,7 @@ static void add_plan(struct child_args *a, const struct tape_plan *plan, const s
     if (plan->rows_of != NULL) child_add_pair(a, "--rows", plan->rows_of);
     for (int i = 0; i < plan->n_captures; i++) child_add_number(a, "--capture", plan->captures[i]);
     if (wants_values(plan)) child_add_pair(a, "--values", f->values);
+    if (plan->copies) child_add(a, "--copy-all");
 }
 
 static enum status slurp_output(const char *path, char **out, size_t *n, struct err *err) {

@@ -36,6 +36,10 @@ static enum status append(float **values, size_t *used, size_t *room, const floa
     return STATUS_OK;
 }
 
+int tape_row_fits(const struct tape *t, int64_t cols) {
+    return t->n_row_values + (size_t)cols <= TAPE_ROW_VALUES;
+}
+
 enum status tape_add_row(struct tape *t, int pos, uint64_t sum, const float *x, int64_t cols,
                          struct err *err) {
     struct tape_row *list = grow(t->rows, t->n_rows, &t->rows_room, sizeof *list);
@@ -44,7 +48,7 @@ enum status tape_add_row(struct tape *t, int pos, uint64_t sum, const float *x, 
     struct tape_row *row = &t->rows[t->n_rows++];
     row->pos = pos;
     row->sum = sum;
-    row->cols = t->n_row_values + (size_t)cols <= TAPE_ROW_VALUES ? cols : 0;
+    row->cols = tape_row_fits(t, cols) ? cols : 0;
     row->at = t->n_row_values;
     if (x != NULL)
         return append(&t->row_values, &t->n_row_values, &t->row_values_room, x, (size_t)row->cols, err);

@@ -26,6 +26,7 @@ struct tape_plan {
     const char *rows_of;   /* keep the rows of this op (tape_op_key) in step ops_step; NULL: of none */
     int n_captures;        /* keep every op's row at these positions */
     int captures[TAPE_CAPTURES];
+    int copies; /* sum copies of all rows on the host, not the rows where they lie: slow, and the same numbers */
     void (*progress)(void *ctx, uint64_t done, uint64_t total); /* steps; may be NULL */
     void *progress_ctx;
 };
@@ -55,6 +56,7 @@ struct tape_row {
     size_t at;    /* the first of them in row_values */
 };
 #define TAPE_ROW_VALUES ((size_t)1 << 24) /* values that all rows of plan->rows_of may take: 64 MiB a side */
+#define TAPE_ROW_MIB    (TAPE_ROW_VALUES * 4 >> 20)
 
 struct tape_ops {
     struct tape_op *op; /* [n], in the order they ran */
@@ -70,7 +72,15 @@ struct tape_capture {
     size_t n_values, room;
 };
 
+/* What watching took. */
+struct tape_cost {
+    uint64_t screened; /* bytes that were summed */
+    uint64_t copied;   /* bytes that were copied to the host */
+    uint64_t held;     /* most bytes of host memory at a time */
+};
+
 struct tape {
+    struct tape_cost cost;
     struct tape_step *steps; /* [n_steps] */
     int n_steps;
     struct tape_ops ops;   /* of plan->ops_step */
@@ -101,6 +111,7 @@ enum status tape_add_op(struct tape_ops *ops, const struct tape_op *op, struct e
 /* x: the row's cols values; NULL when they are to be filled in later, or not at all (cols 0). */
 enum status tape_add_row(struct tape *t, int pos, uint64_t sum, const float *x, int64_t cols,
                          struct err *err);
+int tape_row_fits(const struct tape *t, int64_t cols); /* 0: past TAPE_ROW_VALUES */
 enum status tape_add_values(struct tape_capture *c, const float *x, size_t n, struct err *err);
 
 /* ---- between processes: CSV on a stream, captured values in one tensor file ---- */

@@ -11,6 +11,8 @@
 #include "gates/tensor_dump.h"
 
 #define WIRE_NOTE "forkgate trace 1"
+#define COST_NOTE                                                                                            \
+    "bytes summed %" PRIu64 " copied %" PRIu64 " held %" PRIu64 /* a trace without it is read too */
 
 enum column {
     KIND,
@@ -114,6 +116,7 @@ enum status tape_write(const struct tape *t, FILE *out, const char *values_path,
     table_writer *w = NULL;
     if (values_path != NULL) RETURN_IF_ERROR(write_values(t, values_path, err));
     fprintf(out, "# %s\n", WIRE_NOTE);
+    fprintf(out, "# " COST_NOTE "\n", t->cost.screened, t->cost.copied, t->cost.held);
     RETURN_IF_ERROR(table_writer_open(NULL, out, TABLE_LF, columns, COLUMNS, &w, err));
     for (int i = 0; i < t->n_steps; i++) put_step(w, i, &t->steps[i]);
     for (int i = 0; i < t->ops.n; i++) put_op(w, "op", -1, &t->ops.op[i]);
@@ -248,9 +251,18 @@ static enum status read_values(struct tape *out, const char *path, struct err *e
     return s;
 }
 
+static void read_cost(const table *t, struct tape_cost *out) {
+    uint64_t n[3];
+    for (int i = 1; i < table_notes(t); i++)
+        if (sscanf(table_note(t, i), "bytes summed %" SCNu64 " copied %" SCNu64 " held %" SCNu64, &n[0],
+                   &n[1], &n[2]) == 3)
+            *out = (struct tape_cost){n[0], n[1], n[2]};
+}
+
 static enum status read_table(const table *t, struct tape *out, struct err *err) {
     if (table_notes(t) < 1 || strcmp(table_note(t, 0), WIRE_NOTE) != 0)
         return err_set(err, STATUS_FORMAT, "%s: not the output of this version's trace", table_name(t));
+    read_cost(t, &out->cost);
     for (int i = 0; i < COLUMNS; i++) {
         int at = -1;
         RETURN_IF_ERROR(table_need(t, columns[i], &at, err));

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/checksum.h"
+
 const struct plant_case plant_cases[PLANT_CASES] = {
     {PLANT_TAIL_ZERO, "tail-zero", EXPLAIN_UNWRITTEN, 2, "attention", "attn"},
     {PLANT_TAIL_NAN, "tail-nan", EXPLAIN_UNWRITTEN, 2, "attention", "attn"},
@@ -119,6 +121,68 @@ static enum status bad_top2(struct backend *b, const float *logits, int64_t rows
     return STATUS_OK;
 }
 
+/* ---- a backend whose calls wait (engine/cuda/pending.h), as far as a watcher can tell ---------------------------- */
+
+static int waiting_calls;
+static const void *waiting_output[4]; /* [waiting_calls] must not be looked at */
+
+static void now_waits(int n, const void *y) {
+    waiting_calls = n;
+    if (n > 0) waiting_output[n - 1] = y;
+}
+static enum status wait_rope(struct backend *b, const struct step *s, const struct rope_table *t, int n_head,
+                             int head_dim, float *x, struct err *err) {
+    now_waits(waiting_calls + 1, x);
+    return plain.rope(b, s, t, n_head, head_dim, x, err);
+}
+static enum status wait_add(struct backend *b, float *x, const float *t, int64_t n, struct err *err) {
+    now_waits(1, x);
+    return plain.add(b, x, t, n, err);
+}
+static enum status wait_norm(struct backend *b, const float *x, const float *w, float eps, int64_t rows,
+                             int64_t cols, float *y, struct err *err) {
+    now_waits(waiting_calls + 1, y); /* joins a waiting add */
+    return plain.rmsnorm(b, x, w, eps, rows, cols, y, err);
+}
+static enum status wait_attention(struct backend *b, const struct step *s, int layer, int n_head,
+                                  const float *q, float *o, struct err *err) {
+    now_waits(1, o);
+    return plain.attention(b, s, layer, n_head, q, o, err);
+}
+static enum status launch_act(struct backend *b, enum act_kind kind, const float *x, int64_t rows, int64_t k,
+                              struct act *out, struct err *err) {
+    now_waits(0, NULL);
+    return plain.act_prepare(b, kind, x, rows, k, out, err);
+}
+static enum status launch_kv(struct backend *b, const struct step *s, int layer, const float *k,
+                             const float *v, struct err *err) {
+    now_waits(0, NULL);
+    return plain.kv_append(b, s, layer, k, v, err);
+}
+static int say_waiting(struct backend *b, struct kernel_count out[BACKEND_KERNELS_MAX], int *n) {
+    *n = plain.kernel_counts(b, out);
+    return waiting_calls;
+}
+static enum status look(struct backend *b, const struct row_span *rows, struct row_sum *host,
+                        struct err *err) {
+    for (int i = 0; i < waiting_calls; i++)
+        if (rows->data == waiting_output[i])
+            return err_set(err, STATUS_INVALID, "looked at what is not written yet");
+    return plain.row_sums(b, rows, host, err);
+}
+
+static void make_wait(struct backend *b) {
+    waiting_calls = 0;
+    b->rope = wait_rope;
+    b->add = wait_add;
+    b->rmsnorm = wait_norm;
+    b->attention = wait_attention;
+    b->act_prepare = launch_act;
+    b->kv_append = launch_kv;
+    b->waiting = say_waiting;
+    b->row_sums = look;
+}
+
 void plant_into(engine *e, enum plant plant) {
     struct backend *b = engine_backend(e);
     engine_describe(e, &shape);
@@ -137,4 +201,5 @@ void plant_into(engine *e, enum plant plant) {
     if (plant == PLANT_KV_SCALE || plant == PLANT_KV_CLOBBER) b->kv_append = bad_kv;
     if (plant == PLANT_ADD_ULP || plant == PLANT_ADD_PERCENT) b->add = bad_add;
     if (plant == PLANT_TOP2_SWAP) b->top2 = bad_top2;
+    if (plant == PLANT_WAITS) make_wait(b);
 }

@@ -22,7 +22,8 @@ enum plant {
     PLANT_TOP2_SWAP,   /* the second best wins */
     PLANT_LAST_ROW,    /* attention of layer 0 doubles the last row of a prompt */
     PLANT_V_HALF,      /* keys and values are half */
-    PLANT_NOISE        /* attention of layer 3 differs a little on every call */
+    PLANT_NOISE,       /* attention of layer 3 differs a little on every call */
+    PLANT_WAITS        /* no fault: calls say that they wait for a partner, as a device's do */
 };
 
 /* Puts the plant into the engine's op table; one engine at a time. */

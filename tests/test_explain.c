@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "gates/checksum.h"
+#include "engine/checksum.h"
 #include "gates/explain_report.h"
 #include "gates/generate.h"
 #include "tests/explain_plants.h"
@@ -59,9 +59,9 @@ static engine *open_planted(const struct engine_config *c, enum plant plant) {
 }
 
 /* Explains `b` (with a plant) against `a` along a stream of `a`; other may be NULL. */
-static struct explain_result explain(const struct engine_config *a, const struct engine_config *b,
-                                     enum plant plant, const dump *base, const dump *other,
-                                     const char *prompt) {
+static struct explain_result explain_by(const struct engine_config *a, const struct engine_config *b,
+                                        enum plant plant, const dump *base, const dump *other,
+                                        const char *prompt, int copies) {
     struct err err = {""};
     struct explain_side sides[2];
     struct explain_result out;
@@ -74,12 +74,18 @@ static struct explain_result explain(const struct engine_config *a, const struct
     sides[0].engine = open_planted(a, PLANT_NONE);
     sides[1].engine = open_planted(b, plant);
     must(engine_encode(sides[0].engine, prompt, strlen(prompt), 1, &ids, &n, &err), &err);
-    struct explain_request r = {&sides[0], &sides[1], ids, n, base, other, 0, NULL, NULL};
+    struct explain_request r = {&sides[0], &sides[1], ids, n, base, other, 0, copies, NULL, NULL};
     must(explain_run(&r, &out, &err), &err);
     free(ids);
     explain_side_close(&sides[0]);
     explain_side_close(&sides[1]);
     return out;
+}
+
+static struct explain_result explain(const struct engine_config *a, const struct engine_config *b,
+                                     enum plant plant, const dump *base, const dump *other,
+                                     const char *prompt) {
+    return explain_by(a, b, plant, base, other, prompt, 0);
 }
 
 Test(explain, every_plant_is_named_by_op_and_by_kind) {
@@ -99,6 +105,37 @@ Test(explain, every_plant_is_named_by_op_and_by_kind) {
     }
     dump_close(base);
     cr_assert_eq(hits, PLANT_CASES, "%d of %d plants named", hits, PLANT_CASES);
+}
+
+/* Summing rows where they lie must say what summing copies of all of them says, to the last number. */
+Test(explain, the_screen_finds_what_copying_everything_finds) {
+    struct engine_config c = config_of(ROUTE_Q8);
+    dump *base = stream_of(&c, short_prompt, 4, 0.0f);
+    for (int i = 0; i < PLANT_CASES; i++) {
+        const struct plant_case *p = &plant_cases[i];
+        struct explain_result x = explain_by(&c, &c, p->plant, base, NULL, short_prompt, 0);
+        struct explain_result y = explain_by(&c, &c, p->plant, base, NULL, short_prompt, 1);
+        cr_assert_eq(x.verdict, y.verdict, "%s: %s, %s", p->name, x.conclusion, y.conclusion);
+        cr_assert_eq(x.first.layer, y.first.layer, "%s", p->name);
+        cr_assert_str_eq(x.first.op, y.first.op, "%s", p->name);
+        cr_assert_str_eq(x.first.tensor, y.first.tensor, "%s", p->name);
+        cr_assert(x.first_step == y.first_step && x.worst_pos == y.worst_pos, "%s", p->name);
+        if (p->plant != PLANT_NOISE) {
+            cr_assert_eq(x.n_deltas, y.n_deltas, "%s", p->name);
+            cr_assert_eq(x.cost.screened, y.cost.screened, "%s", p->name);
+            for (int side = 0; side < 2; side++)
+                for (int s = 0; s < x.n_steps; s++)
+                    cr_assert_eq(x.screen[side].steps[s].sum, y.screen[side].steps[s].sum, "%s", p->name);
+            for (int d = 0; d < x.n_deltas; d++)
+                cr_assert_eq(x.deltas[d].differing, y.deltas[d].differing, "%s delta %d", p->name, d);
+        }
+        cr_assert(y.cost.copied >= y.cost.screened, "copying everything copies everything");
+        cr_assert(x.cost.copied < x.cost.screened / 3, "%s: %llu of %llu bytes copied", p->name,
+                  (unsigned long long)x.cost.copied, (unsigned long long)x.cost.screened);
+        explain_free(&x);
+        explain_free(&y);
+    }
+    dump_close(base);
 }
 
 Test(explain, another_tile_is_a_regrouping_of_the_first_attention_past_its_keys) {
@@ -175,7 +212,7 @@ Test(explain, on_q8_the_quantiser_shows_as_the_amplifier) {
     memset(sides, 0, sizeof sides);
     sides[0].config = a;
     sides[1].config = b;
-    struct explain_request q = {&sides[0], &sides[1], NULL, 30, base, NULL, 0, NULL, NULL};
+    struct explain_request q = {&sides[0], &sides[1], NULL, 30, base, NULL, 0, 0, NULL, NULL};
     struct explain_view view = {{"A", "B"}, 0, 100, NULL};
     FILE *out = open_memstream(&text, &bytes);
     explain_report_text(out, &q, &r, &view);
@@ -246,13 +283,15 @@ Test(explain, dumps_that_no_rebuilt_side_reproduces_are_said_to_be_so) {
 
 /* ---- tapes ------------------------------------------------------------------------------------------------------- */
 
-static struct tape record(const struct engine_config *c, const int32_t *ids, int n_prompt, int n_steps,
-                          const char *rows_of) {
+static struct tape record_by(const struct engine_config *c, const int32_t *ids, int n_prompt, int n_steps,
+                             const char *rows_of, enum plant plant, int copies) {
     struct err err = {""};
     struct tape t;
     struct tape_plan p;
-    engine *e = open_planted(c, PLANT_NONE);
+    engine *e = open_planted(c, plant);
     memset(&p, 0, sizeof p);
+    p.copies = copies;
+    p.ops_step = 0;
     p.prompt = ids;
     p.n_prompt = (size_t)n_prompt;
     p.forced = ids + n_prompt;
@@ -264,6 +303,11 @@ static struct tape record(const struct engine_config *c, const int32_t *ids, int
     must(tape_record(e, &p, &t, &err), &err);
     engine_close(e);
     return t;
+}
+
+static struct tape record(const struct engine_config *c, const int32_t *ids, int n_prompt, int n_steps,
+                          const char *rows_of) {
+    return record_by(c, ids, n_prompt, n_steps, rows_of, PLANT_NONE, 0);
 }
 
 static void tapes_equal(const struct tape *a, const struct tape *b) {
@@ -328,6 +372,68 @@ Test(explain, a_tape_does_not_depend_on_chunks_and_survives_the_wire) {
     tape_free(&y);
 }
 
+Test(explain, a_tape_does_not_depend_on_where_the_sums_are_made) {
+    static const int32_t ids[12] = {5, 9, 100, 7, 3000, 12, 14, 15, 40, 50, 60, 70};
+    static const struct {
+        enum route route;
+        enum kv_dtype kv;
+    } arms[] = {{ROUTE_F16, KV_F16}, {ROUTE_Q8, KV_Q8_0}, {ROUTE_F32, KV_F32}};
+    for (size_t i = 0; i < sizeof arms / sizeof arms[0]; i++) {
+        struct engine_config c = config_of(arms[i].route);
+        c.kv = arms[i].kv;
+        struct tape x = record_by(&c, ids, 10, 3, "2/attention/attn", PLANT_NONE, 0),
+                    y = record_by(&c, ids, 10, 3, "2/attention/attn", PLANT_NONE, 1);
+        tapes_equal(&x, &y);
+        cr_assert_eq(x.cost.screened, y.cost.screened);
+        cr_assert(x.cost.copied < y.cost.copied);
+        tape_free(&x);
+        tape_free(&y);
+    }
+}
+
+/* Where calls wait for a partner to become one launch, their outputs are looked at after it, and not before. */
+Test(explain, calls_that_wait_are_watched_after_their_launch) {
+    static const int32_t ids[12] = {5, 9, 100, 7, 3000, 12, 14, 15, 40, 50, 60, 70};
+    struct engine_config c = config_of(ROUTE_F16);
+    struct tape x = record(&c, ids, 10, 3, "2/attention/attn"),
+                y = record_by(&c, ids, 10, 3, "2/attention/attn", PLANT_WAITS, 0);
+    for (int i = 0; i < x.ops.n; i++) /* a batch of launches is named together */
+        memcpy(y.ops.op[i].kernel, x.ops.op[i].kernel, sizeof x.ops.op[i].kernel);
+    tapes_equal(&x, &y);
+    tape_free(&x);
+    tape_free(&y);
+}
+
+/* Every kind of row: as f32 it has the checksum of its values, in whatever order they are visited. */
+Test(explain, rows_of_every_kind_sum_to_the_checksum_of_their_values) {
+    static const enum row_kind kinds[] = {ROWS_F32, ROWS_F16, ROWS_I8, ROWS_I16, ROWS_Q8_0};
+    enum { ROWS = 5, COLS = 96, STRIDE = 128 };
+    static uint8_t bytes[ROWS * STRIDE * 4];
+    struct row_sum sums[ROWS];
+    float row[COLS];
+    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)(checksum_mix(i) >> 17);
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+        struct row_span s = {kinds[k], bytes, ROWS, COLS, STRIDE};
+        checksum_rows(&s, sums);
+        for (int r = 0; r < ROWS; r++) {
+            uint64_t backwards = 0;
+            float largest = 0.0f, got;
+            checksum_widen(&s, r, row);
+            for (int i = COLS; i-- > 0;) backwards += checksum_element((uint64_t)i, row[i]);
+            for (int i = 0; i < COLS; i++)
+                if (fabsf(row[i]) > largest) largest = fabsf(row[i]);
+            memcpy(&got, &sums[r].largest, sizeof got);
+            cr_assert_eq(sums[r].sum, checksum_f32(row, COLS), "kind %d row %d", (int)k, r);
+            cr_assert_eq(sums[r].sum, backwards, "kind %d row %d backwards", (int)k, r);
+            cr_assert(memcmp(&got, &largest, sizeof got) == 0, "kind %d row %d largest", (int)k, r);
+            bytes[checksum_offset(kinds[k], r * STRIDE + COLS - 32)] ^= 1; /* the lowest bit of one element */
+        }
+        struct row_sum after[ROWS];
+        checksum_rows(&s, after);
+        for (int r = 0; r < ROWS; r++) cr_assert(after[r].sum != sums[r].sum, "kind %d row %d", (int)k, r);
+    }
+}
+
 Test(explain, a_checksum_sees_every_bit_every_place_and_no_order) {
     float x[6] = {1.0f, -2.0f, 0.0f, 3.5f, 1e-40f, 7.0f}, y[6];
     uint64_t sum = checksum_f32(x, 6);
@@ -339,6 +445,9 @@ Test(explain, a_checksum_sees_every_bit_every_place_and_no_order) {
     y[1] = x[0];
     cr_assert(checksum_f32(y, 6) != sum, "two elements swapped");
     cr_assert(checksum_f32(x, 5) != sum, "an element dropped");
+    memcpy(y, x, sizeof y);
+    y[3] = -x[3];
+    cr_assert(checksum_f32(y, 6) != sum, "a sign flipped");
     y[0] = NAN;
     uint64_t with_nan = checksum_f32(y, 6);
     y[0] = -NAN;

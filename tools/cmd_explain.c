@@ -20,10 +20,20 @@ struct explain_args {
     int n_env[2];
     const char *file, *text, *csv, *margins;
     enum table_eol eol;
-    int n, all_ops;
+    int n, all_ops, copies;
 };
 
-enum { OPT_BINARY_A = 0x200, OPT_BINARY_B, OPT_ENV_A, OPT_ENV_B, OPT_CSV, OPT_MARGINS, OPT_EOL, OPT_ALL };
+enum {
+    OPT_BINARY_A = 0x200,
+    OPT_BINARY_B,
+    OPT_ENV_A,
+    OPT_ENV_B,
+    OPT_CSV,
+    OPT_MARGINS,
+    OPT_EOL,
+    OPT_ALL,
+    OPT_COPY
+};
 
 static const struct argp_option options[] = {
     {"binary-a", OPT_BINARY_A, "PATH", 0, "the forkgate binary that is side A (default: this one)", 1},
@@ -34,6 +44,10 @@ static const struct argp_option options[] = {
     {"prompt", 'p', "TEXT", 0, "prompt text", 1},
     {"n", 'n', "N", 0, "steps at most (default: to the fork, or to the end of A)", 1},
     {"all-ops", OPT_ALL, NULL, 0, "growth of every op, not only of the residual stream", 1},
+    {"copy-all", OPT_COPY, NULL, 0,
+     "copy every tensor to the host and compare there, instead of screening it where it lies: slow, a check "
+     "of the screen",
+     1},
     {"csv", OPT_CSV, "FILE", 0, "write one row per op of every step looked at", 1},
     {"margins", OPT_MARGINS, "FILE", 0, "write one row per step: both sides' top-2 and argmax margin", 1},
     {"eol", OPT_EOL, "crlf|lf", 0, "line ends of the CSV files (default crlf, as RFC 4180 asks)", 1},
@@ -79,6 +93,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case OPT_ALL:
         a->all_ops = 1;
+        return 0;
+    case OPT_COPY:
+        a->copies = 1;
         return 0;
     case OPT_CSV:
         a->csv = arg;
@@ -296,8 +313,8 @@ static int run(int argc, char **argv) {
     job.argv = argv;
     int code = EXIT_TROUBLE;
     if (prepare(&job, &err) == STATUS_OK) {
-        struct explain_request r = {&job.sides[0], &job.sides[1], job.ids,       job.n_ids, job.dumps[0],
-                                    job.dumps[1],  a.n,           show_progress, NULL};
+        struct explain_request r = {&job.sides[0], &job.sides[1], job.ids,  job.n_ids,     job.dumps[0],
+                                    job.dumps[1],  a.n,           a.copies, show_progress, NULL};
         enum status s = explain_run(&r, &result, &err);
         cli_progress_end();
         code = s == STATUS_OK ? report(&job, &r, &result) : cli_fail("explain", &err);

@@ -12,9 +12,10 @@ struct trace_args {
     const char *tokens, *rows, *values;
     int prompt_tokens, ops, n_captures;
     int captures[TAPE_CAPTURES];
+    int copies;
 };
 
-enum { OPT_TOKENS = 0x200, OPT_PROMPT, OPT_OPS, OPT_ROWS, OPT_CAPTURE, OPT_VALUES };
+enum { OPT_TOKENS = 0x200, OPT_PROMPT, OPT_OPS, OPT_ROWS, OPT_CAPTURE, OPT_VALUES, OPT_COPY };
 
 static const struct argp_option options[] = {
     {"tokens", OPT_TOKENS, "FILE.csv", 0, "token ids, column id: the prompt, then what is forced", 1},
@@ -23,6 +24,7 @@ static const struct argp_option options[] = {
     {"rows", OPT_ROWS, "LAYER/OP/TENSOR", 0, "keep every row of this op in that step", 1},
     {"capture", OPT_CAPTURE, "POS", 0, "keep every op's row at this position; at most 4 times", 1},
     {"values", OPT_VALUES, "OUT.fgt", 0, "where the values of the rows go", 1},
+    {"copy-all", OPT_COPY, NULL, 0, "copy every tensor to the host and sum it there: slow, the same sums", 1},
     {NULL, 0, NULL, 0, NULL, 0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
@@ -50,6 +52,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case OPT_VALUES:
         a->values = arg;
+        return 0;
+    case OPT_COPY:
+        a->copies = 1;
         return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "unexpected argument '%s'", arg);
@@ -120,6 +125,7 @@ static enum status trace(const struct trace_args *a, const int32_t *ids, int n, 
     plan.rows_of = a->rows;
     plan.n_captures = a->n_captures;
     memcpy(plan.captures, a->captures, sizeof plan.captures);
+    plan.copies = a->copies;
     plan.progress = show_progress;
     RETURN_IF_ERROR(engine_open(a->engine.model, &a->engine.config, &e, err));
     enum status s = tape_record(e, &plan, &tape, err);

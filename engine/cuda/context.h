@@ -68,6 +68,7 @@ struct cuda_context {
     size_t smem_optin;            /* most dynamic shared memory a block may ask for */
     unsigned long long *overflow; /* device counter */
     struct scratch top2_parts;    /* struct top2 [rows, TOP2_PARTS] */
+    struct scratch row_sums;      /* struct row_sum [rows], for watchers */
     struct scratch fa_ml;         /* f32 [rows, n_head, chunks, 2]: m and l of a chunk, decode to merge */
     struct scratch fa_o;          /* f32 [rows, n_head, chunks, head_dim] */
     uint64_t calls[CUDA_KERNEL_COUNT];
@@ -115,6 +116,13 @@ void cuda_launch_note(struct cuda_context *c, enum kernel_id id, const void *fun
                       size_t dynamic);
 enum status cuda_launches(struct backend *self, struct kernel_launch out[BACKEND_LAUNCHES_MAX], int *n,
                           struct err *err);
+
+/* ---- checksum.cu ----------------------------------------------------------------------------------------------- */
+int kernel_counts_cuda(struct backend *self, struct kernel_count out[BACKEND_KERNELS_MAX]);
+int waiting_cuda(struct backend *self, struct kernel_count out[BACKEND_KERNELS_MAX], int *n);
+enum status row_sums_cuda(struct backend *self, const struct row_span *rows, struct row_sum *host,
+                          struct err *err);
+enum status peek_cuda(struct backend *self, void *host, const void *src, size_t bytes, struct err *err);
 
 /* ---- weights.cu ------------------------------------------------------------------------------------------------ */
 enum status cuda_weight_upload(struct backend *self, enum weight_use use, enum dtype dtype, const void *src,

@@ -50,7 +50,8 @@
     X(KERNEL_FA_MERGE, "fa_merge")                                                                           \
     X(KERNEL_WEIGHT_F16, "weight_f16")                                                                       \
     X(KERNEL_WEIGHT_VECTOR, "weight_vector")                                                                 \
-    X(KERNEL_WEIGHT_PLANES, "weight_planes")
+    X(KERNEL_WEIGHT_PLANES, "weight_planes")                                                                 \
+    X(KERNEL_CHECKSUM, "row_checksum")
 
 #define CUDA_KERNEL_ENUM(id, name) id,
 enum kernel_id { CUDA_KERNEL_LIST(CUDA_KERNEL_ENUM) CUDA_KERNEL_COUNT };

@@ -25,6 +25,10 @@
 #define TOP2_PARTS       64 /* blocks that share one row of logits; their results merge by the exact order */
 #define UPLOAD_THREADS   256
 
+#define CHECKSUM_THREADS    256
+#define CHECKSUM_PER_THREAD 16 /* elements of a row that a thread sums before the row gets one more block */
+#define CHECKSUM_SLICES     64 /* most blocks of a row */
+
 /* ---- matmul, f16 --------------------------------------------------------------------------------------------- */
 #define GEMM_BM     128 /* activation rows per block; 64 when the step has no more rows */
 #define GEMM_BM_MIN 64

@@ -1,9 +1,10 @@
 /* gate_launch.c - CLAIM: nothing that may not carry bits carries any: threads, SIMD, query tile, splits, graphs, and
  * being watched. Needs: model. Arms: threads, simd-scalar (cpu), no-graph (cuda), fa_tq, fa_splits, observer (every op
- * traced), full-dump (top-k and whole rows stored), no-dump (driven without a dump). Exercise: forkgate run --only stream.launch.f16 */
+ * copied out), observer-tap (every op screened where it lies, as explain does), full-dump (whole rows), no-dump (driven without a dump). Exercise: forkgate run --only stream.launch.f16 */
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/checksum.h"
 #include "gates/model/forced.h"
 #include "gates/model/model_gates.h"
 
@@ -87,6 +88,32 @@ static enum status observed(const struct stream_arm *a, const struct streams *s,
     return STATUS_OK;
 }
 
+/* A screen of what has been launched, and nothing of what waits: the launches are those of an unwatched step. */
+static enum status screen_event(void *ctx, struct backend *b, const struct tap_event *e, struct err *err) {
+    struct kernel_count census[BACKEND_KERNELS_MAX];
+    struct row_sum sums[CHUNK_MAX];
+    int n = 0;
+    uint64_t *events = ctx;
+    (*events)++;
+    if (e->data == NULL || b->waiting(b, census, &n) > 0) return STATUS_OK;
+    struct row_span rows = {ROWS_F32, e->data, e->rows, e->cols, e->cols};
+    return b->row_sums(b, &rows, sums, err);
+}
+
+static enum status tapped(const struct stream_arm *a, const struct streams *s, dump *const *base,
+                          struct err *err) {
+    dump *got[STREAMS_MAX];
+    uint64_t events = 0;
+    engine_set_tap(a->engine, screen_event, &events);
+    enum status status = streams_run(a->engine, s, BATCH_MAX, 0, got, err);
+    engine_set_tap(a->engine, NULL, NULL);
+    if (status != STATUS_OK) return status;
+    compare_all(a, "observer-tap", s, base, got, UINT64_MAX);
+    streams_count_row(a, "observer-tap", "events", events > 0 ? 0 : 1, events > 0 ? "" : "the tap saw no op");
+    streams_close(got, s->n);
+    return STATUS_OK;
+}
+
 static enum status dumped(const struct stream_arm *a, const struct streams *s, dump *const *base,
                           struct err *err) {
     for (int i = 0; i < s->n; i++) {
@@ -130,6 +157,7 @@ static enum status judge(const struct stream_arm *a, const struct engine_config 
     enum status status = geometry_variants(a, config, &s, base, err);
     if (status == STATUS_OK) status = machine_variants(a, config, &s, base, err);
     if (status == STATUS_OK) status = observed(a, &s, base, err);
+    if (status == STATUS_OK) status = tapped(a, &s, base, err);
     if (status == STATUS_OK) status = dumped(a, &s, base, err);
     if (status == STATUS_OK) status = streams_negative_row(a, base[0], err);
     streams_close(base, s.n);
