@@ -147,6 +147,13 @@ static enum status take_lock(const char *dir, int *fd, struct err *err) {
     return err_set(err, STATUS_LIMIT, "%s: another refresh is running", path);
 }
 
+enum status refresh_can_write(const char *dir, struct err *err) {
+    int lock;
+    RETURN_IF_ERROR(take_lock(dir, &lock, err));
+    (void)close(lock);
+    return STATUS_OK;
+}
+
 static enum status check_unmoved(const struct golden_set *s, struct err *err) {
     struct golden_set now;
     RETURN_IF_ERROR(golden_load(s->dir, &now, err));

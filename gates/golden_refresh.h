@@ -55,6 +55,9 @@ enum status refresh_check_repeat(const dump *const *first, const dump *const *se
 /* May a refresh with this reason happen at all? STATUS_USAGE: CI=true in the environment, a missing or blank reason. */
 enum status refresh_permitted(const char *reason, struct err *err);
 
+/* Can this folder be written, and is no other refresh at work? Asked before minutes of work; refresh_commit asks again. */
+enum status refresh_can_write(const char *dir, struct err *err);
+
 /* Writes the plan's new and changed dumps, then the manifest. STATUS_USAGE: an empty reason, a refused item, CI=true in the
  * environment, nothing to do; STATUS_LIMIT: another refresh holds the lock, or the manifest on disk is not the one the
  * plan was made from. On any error the old set is intact. */

@@ -8,16 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- parsing and failing ----------------------------------------------------------------------------------------- */
-
-void cli_parse(const struct argp *argp, int argc, char **argv, void *input) {
-    argp_err_exit_status = EXIT_TROUBLE;
-    error_t e = argp_parse(argp, argc, argv, 0, NULL, input);
-    if (e != 0) {
-        fprintf(stderr, "%s: %s\n", argv[0], strerror(e));
-        exit(EXIT_TROUBLE);
-    }
-}
+/* ---- numbers and failing ----------------------------------------------------------------------------------------- */
 
 int cli_number(struct argp_state *state, const char *option, const char *arg, long low, long high) {
     char *end = NULL;

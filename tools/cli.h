@@ -19,7 +19,7 @@ struct command {
 
 extern const struct command *const commands[]; /* NULL-terminated, in --help order */
 
-/* Parses with argp (ARGP_IN_ORDER off), usage errors exit 2. */
+/* Parses with argp; a usage error is one line on stderr and exit 2 (cli_usage.c). */
 void cli_parse(const struct argp *argp, int argc, char **argv, void *input);
 
 /* A whole number in [low, high], or a usage error that names the option. */

@@ -285,6 +285,7 @@ static int refresh(const struct golden_args *a, struct golden_set *set) {
     struct err err = {""};
     memset(&made, 0, sizeof made);
     enum status s = refresh_permitted(a->reason, &err); /* before minutes of work */
+    if (s == STATUS_OK) s = refresh_can_write(set->dir, &err);
     if (s != STATUS_OK) return cli_fail("golden", &err);
     s = parity_is_green(a, &err);
     if (s == STATUS_OK) s = make_streams(a, 1, &made, &err);
@@ -296,6 +297,11 @@ static int refresh(const struct golden_args *a, struct golden_set *set) {
 
 static int dispatch(const struct golden_args *a, struct golden_set *set) {
     struct err err;
+    int reads = strcmp(a->action, "show") == 0 || strcmp(a->action, "list") == 0;
+    if (reads && set->n == 0) {
+        (void)err_set(&err, STATUS_USAGE, "%s/manifest.csv names no golden", set->dir);
+        return cli_fail("golden", &err);
+    }
     if (strcmp(a->action, "show") == 0) return show(a, set);
     if (strcmp(a->action, "review") == 0) return review(a, set);
     if (strcmp(a->action, "refresh") == 0) return refresh(a, set);

@@ -14,16 +14,14 @@
 #include "tools/commands.h"
 #include "tools/manual.h"
 
-static int print_help(FILE *out) {
-    fprintf(out,
-            "Usage: forkgate COMMAND [OPTION...]\n"
-            "May this kernel change land? Gates, goldens and fork reports for an LLM inference engine.\n\n");
-    for (int i = 0; commands[i] != NULL; i++)
-        fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
-    fprintf(out, "\nforkgate COMMAND --help shows options and examples.\n"
-                 "Exit: 0 may land / identical, 1 failed / forked, 2 trouble (bad usage, damaged input, "
-                 "nothing judged).\n"
-                 "Environment: FORKGATE_ROOT (tree with fixtures/ and golden/), NO_COLOR.\n");
+static int print_help(void) {
+    printf("Usage: forkgate COMMAND [OPTION...]\n"
+           "May this kernel change land? Gates, goldens and fork reports for an LLM inference engine.\n\n");
+    for (int i = 0; commands[i] != NULL; i++) printf("  %-10s %s\n", commands[i]->name, commands[i]->summary);
+    printf("\nforkgate COMMAND --help shows options and examples.\n"
+           "Exit: 0 may land / identical, 1 failed / forked, 2 trouble (bad usage, damaged input, "
+           "nothing judged).\n"
+           "Environment: FORKGATE_ROOT (tree with fixtures/ and golden/), NO_COLOR.\n");
     return 0;
 }
 
@@ -91,12 +89,12 @@ int main(int argc, char **argv) {
     (void)signal(SIGXFSZ, SIG_IGN); /* a file-size limit is a write error with a message, not a death */
     if (start_faults() != 0) return EXIT_TROUBLE;
     if (argc < 2) {
-        (void)print_help(stderr);
+        fprintf(stderr, "forkgate: give a command (forkgate --help lists them)\n");
         return EXIT_TROUBLE;
     }
     const char *name = argv[1];
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
-        return finish_output(print_help(stdout));
+        return finish_output(print_help());
     if (strcmp(name, "--version") == 0) return finish_output(print_version());
     int printed = print_manual(argc, argv);
     if (printed >= 0) return printed;

@@ -15,18 +15,21 @@ printf 'file,quick,full,why\nsingle.txt,16,16,short\nnight.txt,16,16,short\n' >t
 export FORKGATE_ROOT=$PWD/tree
 
 # nothing there
-expect 0 "$forkgate" golden list
-last out 'golden: 0 streams'
+trouble "$forkgate" golden list
+has err 'manifest.csv names no golden'
 expect 2 "$forkgate" golden verify
-expect 2 "$forkgate" golden
-expect 2 "$forkgate" golden explode
-expect 2 "$forkgate" golden show
+trouble "$forkgate" golden explode
+trouble "$forkgate" golden show
 
 # refusals before any work
 trouble "$forkgate" golden refresh
 has err 'needs --reason'
 CI=true trouble "$forkgate" golden refresh --reason 'never here'
 has err 'CI=true'
+mkdir tree/golden/.lock
+trouble "$forkgate" golden refresh --reason 'cannot be written'
+has err '.lock: Is a directory'
+rmdir tree/golden/.lock
 
 # the first goldens
 expect 0 "$forkgate" golden refresh --reason 'first goldens'
