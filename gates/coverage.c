@@ -81,32 +81,20 @@ static void name_missing(const struct coverage *c, char *out, size_t room) {
 enum status coverage_judge(const struct coverage *c, const struct engine_config *config, struct run_result *r,
                            struct err *err) {
     int missing = coverage_missing(c);
-    struct gate_result *gates = realloc(r->gates, (r->n + 1) * sizeof *gates);
-    struct evidence *row = calloc(1, sizeof *row);
-    if (gates != NULL) r->gates = gates;
-    if (gates == NULL || row == NULL) {
-        free(row);
-        return err_set(err, STATUS_NOMEM, "coverage: out of memory");
-    }
-    row->tier = gate_coverage.tier;
-    (void)snprintf(row->gate, sizeof row->gate, "%s", gate_coverage.id);
-    (void)snprintf(row->test_case, sizeof row->test_case, "%d kernels", c->n_kernels);
-    (void)snprintf(row->arm, sizeof row->arm, "launched");
-    (void)snprintf(row->metric, sizeof row->metric, "missing");
-    (void)snprintf(row->grade, sizeof row->grade, "measured");
-    (void)snprintf(row->repro, sizeof row->repro, "forkgate run --backend %s",
-                   config->backend == BACKEND_CUDA ? "cuda" : "cpu");
-    if (missing > 0) name_missing(c, row->note, sizeof row->note);
-    row->value = missing;
-    row->verdict = missing == 0 && c->n_kernels > 0 ? VERDICT_PASS : VERDICT_FAIL;
-    struct gate_result *g = &r->gates[r->n++];
-    memset(g, 0, sizeof *g);
-    g->gate = &gate_coverage;
-    g->rows = row;
-    g->n_rows = 1;
-    g->verdict = row->verdict;
-    r->counts[g->verdict]++;
-    return STATUS_OK;
+    const char *backend = config->backend == BACKEND_CUDA ? "cuda" : "cpu";
+    struct evidence row;
+    memset(&row, 0, sizeof row);
+    row.tier = gate_coverage.tier;
+    (void)snprintf(row.gate, sizeof row.gate, "%s", gate_coverage.id);
+    (void)snprintf(row.test_case, sizeof row.test_case, "%d kernels", c->n_kernels);
+    (void)snprintf(row.arm, sizeof row.arm, "launched");
+    (void)snprintf(row.metric, sizeof row.metric, "missing");
+    (void)snprintf(row.grade, sizeof row.grade, "measured");
+    (void)snprintf(row.repro, sizeof row.repro, "forkgate run --backend %s", backend);
+    if (missing > 0) name_missing(c, row.note, sizeof row.note);
+    row.value = missing;
+    row.verdict = missing == 0 && c->n_kernels > 0 ? VERDICT_PASS : VERDICT_FAIL;
+    return runner_append(r, &gate_coverage, backend, &row, err);
 }
 
 /* ---- showing --------------------------------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #ifndef FORKGATE_GATE_H
 #define FORKGATE_GATE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "engine/engine.h"
@@ -38,6 +39,7 @@ struct evidence {
     char repro[320];       /* a command that works when pasted */
     char note[320];        /* what a tired engineer needs: worst element, reason of a SKIP, first bad block */
     double ms;
+    char backend[8]; /* "cpu", "cuda": where the ops of this check ran; the runner fills it in */
 };
 
 /* What the runner hands to every gate. */
@@ -47,8 +49,8 @@ struct gate_context {
     const char *source_dir;      /* where fixtures/ and golden/ are */
     const char *self;            /* path of this binary, for fresh-process arms and the suite */
     int full_battery;            /* --battery full */
-    int small_battery;           /* --battery small: four prompts, few tokens, for runs with a planted fault */
-    const char *only;            /* --only GATE[/case substring], or NULL */
+    int small_battery; /* --battery small: four prompts, few tokens, for runs with a planted fault */
+    const char *only;  /* --only GATE[/case substring], or NULL */
     void (*emit)(void *sink, const struct evidence *row);
     void *sink;
     const char *cause; /* --cause: the named reason of --class fa; NULL: none was given */
@@ -56,6 +58,7 @@ struct gate_context {
     const char *engine_cmd; /* --engine-cmd: the candidate is another engine; NULL: this one */
     const char *faults;     /* path of forkgate-faults, for planted negative arms; NULL: there is none */
     void (*progress)(const char *what, uint64_t done, uint64_t total); /* for long gates; may be NULL */
+    const char *under; /* --under: the compute-sanitizer tool that each gate runs under; NULL: none */
 };
 
 struct gate {
@@ -76,6 +79,10 @@ int tier_from_name(const char *name); /* -1 when unknown */
 
 /* Fold: FAIL or BLIND anywhere: 1; else ERROR or INCONCLUSIVE, or nothing passed: 2; else 0. */
 int verdict_exit_code(const uint64_t counts[VERDICTS]);
+
+/* The same for the gates of several tiers, one row of counts a tier: green only when each tier that has a gate has one
+ * that was judged; a tier of nothing but SKIPs turns 0 into 2. */
+int verdict_exit_code_tiers(const uint64_t (*counts)[VERDICTS], size_t tiers);
 
 /* The verdict of a gate from the verdicts of its rows: the worst (FAIL, BLIND, ERROR, INCONCLUSIVE, PASS, SKIP);
  * ERROR when there is no row. */

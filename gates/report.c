@@ -25,11 +25,12 @@ enum column {
     MS,
     REPRO,
     NOTE,
+    BACKEND, /* absent in reports of earlier builds */
     COLUMNS
 };
 static const char *const column_names[COLUMNS] = {
     "schema_version", "tier",  "gate", "case", "arm", "kernels",    "metric", "value", "bound", "headroom",
-    "verdict",        "grade", "seed", "ref",  "got", "provenance", "ms",     "repro", "note"};
+    "verdict",        "grade", "seed", "ref",  "got", "provenance", "ms",     "repro", "note",  "backend"};
 
 double report_headroom(const struct evidence *row) {
     if (isnan(row->value) || isnan(row->bound)) return (double)NAN;
@@ -60,6 +61,7 @@ static void put_row(table_writer *w, const struct evidence *e) {
     table_put_f64(w, e->ms);
     put_escaped(w, e->repro);
     put_escaped(w, e->note);
+    table_put_text(w, e->backend);
     table_end_row(w);
 }
 
@@ -137,15 +139,20 @@ static enum status get_row(const table *t, size_t row, const int at[COLUMNS], st
                  {GOT, e->got, sizeof e->got},
                  {PROVENANCE, e->provenance, sizeof e->provenance},
                  {REPRO, e->repro, sizeof e->repro},
-                 {NOTE, e->note, sizeof e->note}};
+                 {NOTE, e->note, sizeof e->note},
+                 {BACKEND, e->backend, sizeof e->backend}};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         RETURN_IF_ERROR(get_text(t, row, at[texts[i].column], texts[i].out, texts[i].room, err));
+    if (at[BACKEND] < 0)
+        (void)snprintf(e->backend, sizeof e->backend,
+                       strstr(e->repro, "--backend cuda") != NULL ? "cuda" : "cpu");
     return STATUS_OK;
 }
 
 static enum status get_rows(const table *t, struct evidence **rows, size_t *n, struct err *err) {
     int at[COLUMNS];
-    for (int c = 0; c < COLUMNS; c++) RETURN_IF_ERROR(table_need(t, column_names[c], &at[c], err));
+    for (int c = 0; c < BACKEND; c++) RETURN_IF_ERROR(table_need(t, column_names[c], &at[c], err));
+    at[BACKEND] = table_find(t, column_names[BACKEND]);
     *rows = calloc(table_rows(t) + 1, sizeof **rows);
     if (*rows == NULL) return err_set(err, STATUS_NOMEM, "%s: %zu rows", table_name(t), table_rows(t));
     for (size_t r = 0; r < table_rows(t); r++) RETURN_IF_ERROR(get_row(t, r, at, &(*rows)[r], err));

@@ -24,6 +24,7 @@ int report_move_is_worse(enum report_move m) {
 /* ---- which check is which -------------------------------------------------------------------------------------- */
 static int key_order(const struct evidence *a, const struct evidence *b) {
     int c = (int)a->tier - (int)b->tier;
+    if (c == 0) c = strcmp(a->backend, b->backend);
     if (c == 0) c = strcmp(a->gate, b->gate);
     if (c == 0) c = strcmp(a->test_case, b->test_case);
     if (c == 0) c = strcmp(a->arm, b->arm);
@@ -104,6 +105,7 @@ static void compare_speed(struct report_comparison *c, const struct report_sum *
         for (size_t k = 0; k < b->n; k++) {
             const struct report_gate *x = &a->gates[i], *y = &b->gates[k];
             if (x->tier != y->tier || strcmp(x->id, y->id) != 0 || x->n != y->n) continue;
+            if (strcmp(x->backend, y->backend) != 0) continue;
             if (fabs(y->ms - x->ms) < SPEED_MS) continue;
             if (y->ms > x->ms * SPEED_RATIO) note(c, REPORT_SLOWER, x->telling, y->telling, x->ms, y->ms);
             if (x->ms > y->ms * SPEED_RATIO) note(c, REPORT_FASTER, x->telling, y->telling, x->ms, y->ms);

@@ -19,7 +19,7 @@ static const char *class_of(enum verdict v) {
 /* ---- verdict ------------------------------------------------------------------------------------------------------- */
 
 static void put_run_verdict(FILE *out, const struct report_sum *s) {
-    int code = verdict_exit_code(s->counts);
+    int code = report_sum_exit_code(s);
     uint64_t passed = s->counts[VERDICT_PASS], skipped = s->counts[VERDICT_SKIP];
     fprintf(out, "<div class=\"verdict %s\"><h1>", code == 0 ? "good" : code == 1 ? "bad" : "warn");
     page_text(out, report_sum_headline(s));
@@ -187,7 +187,7 @@ static void put_contents(FILE *out, const struct part *parts, size_t n) {
 
 static enum status put_main(FILE *out, const struct report_page *p, const struct report_sum *s,
                             struct err *err) {
-    int has_rows = p->rows != NULL, red = has_rows && verdict_exit_code(s->counts) != 0;
+    int has_rows = p->rows != NULL, red = has_rows && report_sum_exit_code(s) != 0;
     int has_fork = p->diff != NULL && p->diff->fork != UINT64_MAX;
     const struct part parts[] = {
         {"tiers", "Tiers", has_rows, "give the CSV of a run"},

@@ -81,6 +81,8 @@ static void put_case(FILE *f, const struct evidence *rows, size_t i) {
     fprintf(f, "    <testcase");
     put_attribute(f, "classname", text);
     int used = snprintf(name, sizeof name, "%s %s %s", e->test_case, e->arm, e->metric);
+    if (used > 0 && (size_t)used < sizeof name && strcmp(e->backend, "cuda") == 0)
+        used += snprintf(name + used, sizeof name - (size_t)used, " on cuda");
     if (repeats > 0 && used > 0 && (size_t)used < sizeof name)
         (void)snprintf(name + used, sizeof name - (size_t)used, " #%zu", repeats + 1);
     put_attribute(f, "name", name);

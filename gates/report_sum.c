@@ -10,9 +10,12 @@
 
 static struct report_gate *gate_of(struct report_sum *s, const struct evidence *row) {
     for (size_t i = s->n; i-- > 0;) /* rows of a gate stand together */
-        if (s->gates[i].tier == row->tier && strcmp(s->gates[i].id, row->gate) == 0) return &s->gates[i];
+        if (s->gates[i].tier == row->tier && strcmp(s->gates[i].id, row->gate) == 0 &&
+            strcmp(s->gates[i].backend, row->backend) == 0)
+            return &s->gates[i];
     struct report_gate *g = &s->gates[s->n++];
     g->id = row->gate;
+    g->backend = row->backend;
     g->tier = row->tier;
     return g;
 }
@@ -50,8 +53,18 @@ void report_sum_free(struct report_sum *s) {
     memset(s, 0, sizeof *s);
 }
 
+int report_sum_exit_code(const struct report_sum *s) {
+    uint64_t counts[2 * REPORT_TIERS][VERDICTS];
+    memset(counts, 0, sizeof counts);
+    for (size_t i = 0; i < s->n; i++) {
+        int second = strcmp(s->gates[i].backend, "cuda") == 0;
+        counts[second * REPORT_TIERS + (int)s->gates[i].tier][s->gates[i].verdict]++;
+    }
+    return verdict_exit_code_tiers((const uint64_t(*)[VERDICTS])counts, 2 * REPORT_TIERS);
+}
+
 const char *report_sum_headline(const struct report_sum *s) {
-    int code = verdict_exit_code(s->counts);
+    int code = report_sum_exit_code(s);
     if (code == 0) return "PASS: may land";
     return code == 1 ? "FAIL: must not land" : "NOT JUDGED: no verdict can be given";
 }

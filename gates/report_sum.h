@@ -11,7 +11,7 @@
 #define REPORT_TIERS (TIER_PERF + 1)
 
 struct report_gate {
-    const char *id; /* of the first row */
+    const char *id, *backend; /* of the first row */
     enum tier tier;
     enum verdict verdict;
     size_t n;                       /* rows */
@@ -33,7 +33,9 @@ struct report_sum {
 enum status report_sum_rows(const struct evidence *rows, size_t n, struct report_sum *out, struct err *err);
 void report_sum_free(struct report_sum *s);
 
-/* "PASS: may land", "FAIL: must not land", "NOT JUDGED: ..": from verdict_exit_code. */
+/* As runner_exit_code: a tier of nothing but SKIPs is not green. */
+int report_sum_exit_code(const struct report_sum *s);
+/* "PASS: may land", "FAIL: must not land", "NOT JUDGED: ..": from report_sum_exit_code. */
 const char *report_sum_headline(const struct report_sum *s);
 const char *report_tier_question(enum tier t);
 /* The gate's claim from the registry; NULL when this build does not have the gate. */

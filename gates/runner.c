@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "gates/change_class.h"
+#include "gates/fixtures_check.h"
 #include "gates/runner_child.h"
 
 #define JOBS_MAX 16
@@ -40,18 +41,17 @@ static enum status select_gates(const struct runner_options *o, struct run_resul
     if (out->gates == NULL) return err_set(err, STATUS_NOMEM, "run: %zu gates", n);
     for (size_t i = 0; i < n; i++) {
         const struct gate *g = o->registry[i];
-        if (o->tiers[g->tier] && runner_selects_gate(o->context.only, g->id)) out->gates[out->n++].gate = g;
+        if (!o->tiers[g->tier] || !runner_selects_gate(o->context.only, g->id)) continue;
+        out->gates[out->n].gate = g;
+        out->gates[out->n++].backend = o->context.config.backend == BACKEND_CUDA ? "cuda" : "cpu";
     }
     return STATUS_OK;
 }
 
 static void settle(struct run *run, size_t i) {
     struct gate_result *r = &run->out->gates[i];
-    uint64_t counts[VERDICTS] = {0};
     size_t moved = run->options->class_fa && run->options->tiers[TIER_TOLERANCE] ? change_class_apply(r) : 0;
-    for (size_t k = 0; k < r->n_rows; k++)
-        if ((unsigned)r->rows[k].verdict < VERDICTS) counts[r->rows[k].verdict]++;
-    r->verdict = verdict_worst(counts);
+    runner_fold(r);
     if (moved > 0 && r->verdict == VERDICT_PASS)
         r->verdict = VERDICT_SKIP; /* streams off the rails are no pass */
     run->out->counts[r->verdict]++;
@@ -172,6 +172,7 @@ enum status runner_run(const struct runner_options *o, struct run_result *out, s
     if (s == STATUS_OK) run->finished = calloc(out->n + 1, sizeof *run->finished);
     if (s == STATUS_OK && run->finished == NULL) s = err_set(err, STATUS_NOMEM, "run: state");
     if (s == STATUS_OK) s = run_all(run, err);
+    if (s == STATUS_OK && out->n > 0 && o->context.source_dir != NULL) s = fixtures_check(o, out, err);
     for (int k = 0; k < JOBS_MAX; k++) free(run->slots[k].buffer);
     free(run->finished);
     free(run);

@@ -18,10 +18,12 @@ struct gate_result {
     struct evidence *rows; /* [n_rows], in the order the gate emitted them */
     size_t n_rows;
     double ms;
+    const char *backend; /* "cpu", "cuda": of its rows */
+    int lost;            /* a row found no memory: ERROR, whatever the others say */
 };
 
 struct run_result {
-    struct gate_result *gates; /* [n], in registry order */
+    struct gate_result *gates; /* [n], in registry order; behind them what the run says of itself */
     size_t n;
     uint64_t counts[VERDICTS]; /* gates by verdict */
     double ms;
@@ -46,6 +48,28 @@ struct runner_options {
  * runner_free. A selection without a gate gives n == 0, whose exit code is 2. */
 enum status runner_run(const struct runner_options *o, struct run_result *out, struct err *err);
 void runner_free(struct run_result *r);
+
+/* Appends a result of one row (what the run says of itself: coverage, a missing device). STATUS_NOMEM. */
+enum status runner_append(struct run_result *r, const struct gate *g, const char *backend,
+                          const struct evidence *row, struct err *err);
+/* Moves the results of `more` (another backend, another round) behind those of r. STATUS_NOMEM. */
+enum status runner_merge(struct run_result *r, struct run_result *more, struct err *err);
+
+/* Control runs: streams of tier identity and A/A streams of tier tolerance that the same build made twice, under options
+ * that must not matter; an alarm is one that was not identical. On an unchanged build every alarm is a false one. */
+struct runner_controls {
+    uint64_t streams, alarms;
+};
+struct runner_controls runner_controls(const struct run_result *r);
+
+/* A tier of one backend in which gates were selected and none was judged: `why` is the reason of its first SKIP. */
+struct runner_unjudged {
+    enum tier tier;
+    const char *backend, *why;
+};
+size_t runner_unjudged(const struct run_result *r, struct runner_unjudged out[2 * RUNNER_TIERS]);
+/* verdict_exit_code_tiers over backends and tiers. */
+int runner_exit_code(const struct run_result *r);
 
 /* Does `only` ("GATE" or "GATE/part of a case", NULL: everything) select this gate; this case? Gates ask for cases. */
 int runner_selects_gate(const char *only, const char *gate);

@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "gates/under.h"
+
 struct frame_head {
     uint32_t kind, size;
 };
@@ -68,7 +70,7 @@ static void child_main(int fd, const struct gate *g, const struct gate_context *
     own.sink = &sink;
     struct frame_done done;
     memset(&done, 0, sizeof done);
-    done.status = g->run(&own, &done.err);
+    done.status = own.under != NULL ? under_run(g, &own, &done.err) : g->run(&own, &done.err);
     send_frame(fd, FRAME_DONE, &done, sizeof done);
     _exit(0);
 }
@@ -98,15 +100,29 @@ enum status runner_child_start(struct runner_child *c, const struct gate *g, con
     c->started = c->last_row = runner_clock();
     c->deadline = c->started + timeout_s;
     c->used = 0;
-    c->done = 0;
+    c->done = c->lost = 0;
     return STATUS_OK;
 }
 
 void runner_add_row(struct gate_result *r, const struct evidence *row) {
-    struct evidence *rows = realloc(r->rows, (r->n_rows + 1) * sizeof *rows);
-    if (rows == NULL) return;
+    struct evidence *rows = NULL;
+    if (r->n_rows < SIZE_MAX / sizeof *rows) rows = realloc(r->rows, (r->n_rows + 1) * sizeof *rows);
+    if (rows == NULL) {
+        r->lost = 1;
+        return;
+    }
     r->rows = rows;
-    rows[r->n_rows++] = *row;
+    rows[r->n_rows] = *row;
+    if (r->backend != NULL) (void)snprintf(rows[r->n_rows].backend, sizeof rows->backend, "%s", r->backend);
+    r->n_rows++;
+}
+
+void runner_fold(struct gate_result *r) {
+    uint64_t counts[VERDICTS] = {0};
+    for (size_t k = 0; k < r->n_rows; k++)
+        if ((unsigned)r->rows[k].verdict < VERDICTS) counts[r->rows[k].verdict]++;
+    counts[VERDICT_ERROR] += (uint64_t)r->lost;
+    r->verdict = verdict_worst(counts);
 }
 
 void runner_add_note(struct gate_result *r, enum verdict v, const char *note) {
@@ -152,7 +168,10 @@ int runner_child_read(struct runner_child *c, struct gate_result *r) {
     for (;;) {
         if (c->room - c->used < 65536) {
             uint8_t *grown = realloc(c->buffer, c->room + (1u << 18));
-            if (grown == NULL) return 1;
+            if (grown == NULL) {
+                c->lost = 1;
+                return 0;
+            }
             c->buffer = grown;
             c->room += 1u << 18;
         }
@@ -168,7 +187,9 @@ int runner_child_read(struct runner_child *c, struct gate_result *r) {
 /* Why the child's end is no verdict, or NULL when it ended well. */
 static const char *child_trouble(const struct runner_child *c, int wait_status, int timed_out, char *out,
                                  size_t n) {
-    if (timed_out)
+    if (c->lost)
+        (void)snprintf(out, n, "out of memory: its evidence could not be read");
+    else if (timed_out)
         (void)snprintf(out, n, "time-out: no end after %.0f s", c->deadline - c->started);
     else if (WIFSIGNALED(wait_status))
         (void)snprintf(out, n, "crashed: signal %d (%s)", WTERMSIG(wait_status),
@@ -185,7 +206,7 @@ static const char *child_trouble(const struct runner_child *c, int wait_status, 
 void runner_child_finish(struct runner_child *c, struct gate_result *r, int timed_out) {
     int wait_status = 0;
     char note[320];
-    if (timed_out) (void)kill(-c->pid, SIGKILL);
+    if (timed_out || c->lost) (void)kill(-c->pid, SIGKILL);
     while (waitpid(c->pid, &wait_status, 0) < 0 && errno == EINTR) {
     }
     (void)kill(-c->pid, SIGKILL); /* whatever it started must not outlive its verdict */

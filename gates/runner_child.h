@@ -25,6 +25,7 @@ struct runner_child {
     uint8_t *buffer; /* bytes not yet parsed */
     size_t used, room;
     int done; /* the DONE frame arrived */
+    int lost; /* no memory to read on: the child is ended */
     struct frame_done result;
 };
 
@@ -38,8 +39,10 @@ int runner_child_read(struct runner_child *c, struct gate_result *r);
  * exited early or left nothing, and frees the slot. */
 void runner_child_finish(struct runner_child *c, struct gate_result *r, int timed_out);
 
-/* Appends a row; a refused allocation drops the row and turns the gate into an ERROR by its row count. */
+/* Appends a row. Where memory is refused the row is lost, and r->lost makes the gate an ERROR. */
 void runner_add_row(struct gate_result *r, const struct evidence *row);
 void runner_add_note(struct gate_result *r, enum verdict v, const char *note);
+/* Sets r->verdict from the rows: the worst of them, at least ERROR when one was lost. */
+void runner_fold(struct gate_result *r);
 
 #endif

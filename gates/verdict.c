@@ -39,6 +39,21 @@ int verdict_exit_code(const uint64_t counts[VERDICTS]) {
     return counts[VERDICT_PASS] > 0 ? 0 : 2;
 }
 
+int verdict_exit_code_tiers(const uint64_t (*counts)[VERDICTS], size_t tiers) {
+    uint64_t all[VERDICTS] = {0};
+    int unjudged = 0;
+    for (size_t t = 0; t < tiers; t++) {
+        uint64_t n = 0;
+        for (int v = 0; v < VERDICTS; v++) {
+            all[v] += counts[t][v];
+            n += counts[t][v];
+        }
+        unjudged += n > 0 && n == counts[t][VERDICT_SKIP];
+    }
+    int code = verdict_exit_code(all);
+    return code == 0 && unjudged > 0 ? 2 : code;
+}
+
 enum verdict verdict_worst(const uint64_t counts[VERDICTS]) {
     /* A skipped row beside passing ones does not hide them; a gate of nothing but skips is a SKIP. */
     static const enum verdict order[] = {VERDICT_FAIL,         VERDICT_BLIND, VERDICT_ERROR,

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include "gates/runner.h"
+#include "gates/runner_child.h"
+#include "gates/under.h"
 
 static void emit(const struct gate_context *ctx, enum verdict v, const char *note) {
     struct evidence row;
@@ -75,6 +77,7 @@ static const struct gate crash = {"g.crash", TIER_PARITY, "crashes", 0, 0, 20, r
 static const struct gate exit0 = {"g.exit0", TIER_PARITY, "exits with 0", 0, 0, 20, run_exit0};
 static const struct gate hang = {"g.hang", TIER_PARITY, "hangs", 0, 0, 0.4, run_hang};
 static const struct gate device = {"g.device", TIER_PARITY, "needs a device", 0, 1, 20, run_pass};
+static const struct gate absent = {"g.absent", TIER_IDENTITY, "skips a tier", 0, 0, 20, run_skip};
 static const struct gate later = {"g.later", TIER_IDENTITY, "runs later", 0, 0, 20, run_pass};
 
 static struct run_result result;
@@ -90,7 +93,7 @@ static int run_with(const struct gate *const *registry, const char *only, int ke
     o.jobs = jobs;
     struct err err;
     cr_assert_eq(runner_run(&o, &result, &err), STATUS_OK, "%s", err.message);
-    return verdict_exit_code(result.counts);
+    return runner_exit_code(&result);
 }
 
 static int run_one(const struct gate *g) {
@@ -205,4 +208,100 @@ Test(verdicts, exit_codes_fold_as_declared) {
     cr_assert_eq(verdict_worst(none), VERDICT_ERROR, "no row at all");
     cr_assert_eq(tier_from_name("identity"), TIER_IDENTITY);
     cr_assert_eq(tier_from_name("identit"), -1);
+}
+
+Test(verdicts, a_selected_tier_in_which_nothing_was_judged_is_not_green) {
+    const struct gate *one_skips[] = {&pass, &skip, &later, NULL}, *tier_skips[] = {&pass, &absent, NULL};
+    struct runner_unjudged list[2 * RUNNER_TIERS];
+    cr_assert_eq(run_with(one_skips, NULL, 0, 1), 0, "an optional fixture beside judged gates");
+    cr_assert_eq(runner_unjudged(&result, list), 0);
+    runner_free(&result);
+    cr_assert_eq(run_with(tier_skips, NULL, 0, 1), 2, "identity was selected and not judged");
+    cr_assert_eq(verdict_exit_code(result.counts), 0, "by the gates alone it would be green");
+    cr_assert_eq(runner_unjudged(&result, list), 1);
+    cr_assert_eq(list[0].tier, TIER_IDENTITY);
+    cr_assert_str_eq(list[0].why, "no device");
+    cr_assert_str_eq(list[0].backend, "cpu");
+    runner_free(&result);
+    cr_assert_eq(run_with(tier_skips, "g.pass", 0, 1), 0, "nobody asked for the other tier");
+    runner_free(&result);
+}
+
+Test(verdicts, a_backend_that_was_not_judged_is_not_covered_by_the_other) {
+    struct run_result cpu, cuda;
+    const struct gate *all[] = {&pass, NULL}, *skips[] = {&skip, NULL};
+    struct err err;
+    run_with(all, NULL, 0, 1);
+    cpu = result;
+    run_with(skips, NULL, 0, 1);
+    cuda = result;
+    cuda.gates[0].backend = "cuda";
+    cr_assert_eq(runner_merge(&cpu, &cuda, &err), STATUS_OK);
+    cr_assert(cpu.n == 2 && cuda.n == 0 && cpu.counts[VERDICT_SKIP] == 1, "%zu", cpu.n);
+    cr_assert_eq(runner_exit_code(&cpu), 2);
+    cr_assert_str_eq(cpu.gates[0].rows[0].backend, "cpu", "rows carry their backend");
+    runner_free(&cpu);
+}
+
+Test(verdicts, a_row_that_finds_no_memory_is_an_error_and_no_smaller_pass) {
+    struct evidence row;
+    struct gate_result r;
+    memset(&row, 0, sizeof row);
+    memset(&r, 0, sizeof r);
+    row.verdict = VERDICT_PASS;
+    r.gate = &pass;
+    runner_add_row(&r, &row);
+    runner_fold(&r);
+    cr_assert(r.verdict == VERDICT_PASS && r.n_rows == 1);
+    r.n_rows = SIZE_MAX / sizeof row; /* as many rows as no memory holds */
+    runner_add_row(&r, &row);
+    cr_assert(r.lost);
+    r.n_rows = 1;
+    runner_fold(&r);
+    cr_assert_eq(r.verdict, VERDICT_ERROR, "%s", verdict_name(r.verdict));
+    free(r.rows);
+}
+
+Test(verdicts, control_runs_are_streams_of_one_build_against_itself) {
+    static const char *const arms[] = {"run-to-run", "golden", "negative", "chunk-7", "heeded", "launched"};
+    struct evidence rows[6];
+    struct gate_result r = {.gate = &later, .rows = rows, .n_rows = 6};
+    struct run_result run = {.gates = &r, .n = 1};
+    memset(rows, 0, sizeof rows);
+    for (int i = 0; i < 6; i++) {
+        strcpy(rows[i].arm, arms[i]);
+        strcpy(rows[i].test_case, "holmes.txt");
+    }
+    cr_assert(runner_controls(&run).streams == 2 && runner_controls(&run).alarms == 0);
+    rows[3].verdict = VERDICT_FAIL;
+    rows[1].verdict = VERDICT_FAIL; /* a fork from the golden is no control */
+    cr_assert(runner_controls(&run).streams == 2 && runner_controls(&run).alarms == 1);
+    rows[0].verdict = VERDICT_SKIP;
+    cr_assert_eq(runner_controls(&run).streams, 1);
+    static const struct gate tier4 = {.id = "t", .tier = TIER_TOLERANCE};
+    r.gate = &tier4;
+    strcpy(rows[2].arm, "a/a");
+    strcpy(rows[2].test_case, "base again, fresh process, 64 streams forced");
+    cr_assert_eq(runner_controls(&run).streams, 64);
+}
+
+Test(verdicts, a_tool_that_closes_without_a_summary_has_judged_nothing) {
+    unsigned long errors = 9;
+    char first[256];
+    cr_assert_eq(under_count("ok gate\n", &errors, first, sizeof first), 0);
+    cr_assert_eq(under_count("========= COMPUTE-SANITIZER\n========= Error: Device not supported.\n", &errors,
+                             first, sizeof first),
+                 0);
+    cr_assert_str_eq(first, "Error: Device not supported.");
+    cr_assert_eq(under_count("========= ERROR SUMMARY: 0 errors\n========= ERROR SUMMARY: 3 errors\n",
+                             &errors, first, sizeof first),
+                 2);
+    cr_assert_eq(errors, 3);
+    cr_assert_eq(under_count("========= RACECHECK SUMMARY: 2 hazards displayed (0 errors, 2 warnings)",
+                             &errors, first, sizeof first),
+                 1);
+    cr_assert_eq(errors, 2, "a warning of racecheck is a race");
+    cr_assert_eq(under_count("the kernel printed ERROR SUMMARY: 0 errors\n", &errors, first, sizeof first), 0,
+                 "not the tool's own line");
+    cr_assert(under_is_tool("initcheck") && !under_is_tool("memchek"));
 }

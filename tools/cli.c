@@ -66,7 +66,8 @@ enum {
 static const struct argp_option engine_options[] = {
     {NULL, 0, NULL, 0, "Engine options:", 2},
     {"model", 'm', "FILE", 0, "GGUF model (default: the embedded seedling-q8_0)", 2},
-    {"backend", OPT_BACKEND, "cpu|cuda", 0, "where the ops run (default cpu)", 2},
+    {"backend", OPT_BACKEND, "cpu|cuda", 0,
+     "where the ops run (default cpu; run: those present, or a list cpu,cuda)", 2},
     {"route", OPT_ROUTE, "f16|q8|f32", 0, "arithmetic of the matrix products (default f16)", 2},
     {"arch", OPT_ARCH, "sm_90|sm_80", 0,
      "tensor-core model the bits follow (default sm_90; sm_80 is not verified on hardware)", 2},
@@ -109,6 +110,26 @@ static int simd_from_name(const char *s) {
 static int backend_from_name(const char *s) {
     if (strcmp(s, "cpu") == 0) return BACKEND_CPU;
     return strcmp(s, "cuda") == 0 ? BACKEND_CUDA : -1;
+}
+
+/* One backend, or a list where the command takes one. */
+static void parse_backends(struct argp_state *state, const char *arg, struct cli_engine *e) {
+    e->backends = 0;
+    for (const char *p = arg;; p++) {
+        char name[16];
+        size_t n = strcspn(p, ",");
+        (void)snprintf(name, sizeof name, "%.*s", (int)(n < 15 ? n : 15), p);
+        int kind = backend_from_name(name);
+        if (kind < 0 || (e->backends != 0 && !e->many_backends)) {
+            argp_error(state, "--backend %s: want %s", arg,
+                       e->many_backends ? "cpu, cuda or cpu,cuda" : "cpu or cuda");
+            return;
+        }
+        if (e->backends == 0) e->config.backend = (enum backend_kind)kind;
+        e->backends |= 1u << (unsigned)kind;
+        p += n;
+        if (*p == '\0') return;
+    }
 }
 
 static void parse_seed(struct argp_state *state, const char *arg, uint64_t *seed) {
@@ -162,10 +183,10 @@ static error_t parse_engine(int key, char *arg, struct argp_state *state) {
         parse_geometry(state, arg, &c->geometry);
         return 0;
     case OPT_BACKEND:
-        e->config.backend =
-            (enum backend_kind)parse_word(state, "--backend", arg, backend_from_name(arg), "cpu or cuda");
+        parse_backends(state, arg, e);
         return 0;
     case OPT_ROUTE:
+        e->route_given = 1;
         c->route = (enum route)parse_word(state, "--route", arg, route_from_name(arg), "f16, q8 or f32");
         return 0;
     case OPT_ARCH:

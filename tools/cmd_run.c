@@ -4,20 +4,19 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "gates/coverage.h"
-#include "gates/runner.h"
+#include "gates/under.h"
 #include "tools/commands.h"
-#include "tools/run_print.h"
 #include "tools/run_reports.h"
+#include "tools/run_rounds.h"
 
 struct run_args {
     struct cli_engine engine;
     int tiers[RUNNER_TIERS];
-    int full, small, keep_going, verbose, list, jobs;
+    int full, small, keep_going, verbose, list, jobs, repeat;
     struct run_reports reports;
     const char *only;
     char command[1024]; /* as it was given */
-    const char *cause, *base, *engine_cmd;
+    const char *cause, *base, *engine_cmd, *under;
     int class_fa, tiers_given;
 };
 
@@ -31,7 +30,9 @@ enum {
     OPT_CLASS,
     OPT_CAUSE,
     OPT_BASE,
-    OPT_ENGINE
+    OPT_ENGINE,
+    OPT_UNDER,
+    OPT_REPEAT
 };
 
 static const struct argp_option options[] = {
@@ -45,6 +46,9 @@ static const struct argp_option options[] = {
      "tolerance: the candidate is another engine", 1},
     {"battery", OPT_BATTERY, "small|quick|full", 0, "how many cases and prompts (default quick)", 1},
     {"only", OPT_ONLY, "GATE[/CASE]", 0, "one gate, or its cases whose text contains CASE", 1},
+    {"under", OPT_UNDER, "memcheck|racecheck|initcheck|synccheck", 0,
+     "parity on the device, each gate under this tool of compute-sanitizer", 1},
+    {"repeat", OPT_REPEAT, "N", 0, "run everything N times, 1 to 1000; every round counts (control runs)", 1},
     {"keep-going", OPT_KEEP_GOING, NULL, 0, "run later tiers after a red one", 1},
     {"jobs", OPT_JOBS, "N", 0, "gates at a time, 1 to 16 (default: online cores on cpu, 1 on cuda)", 1},
     {"list", OPT_LIST, NULL, 0, "list the gates and their claims, run nothing", 1},
@@ -65,7 +69,22 @@ static void parse_tiers(struct argp_state *state, const char *list, int tiers[RU
     }
 }
 
-/* What kind of change is judged, and against what. */
+/* --under is about device kernels: tier parity, alone. */
+static void check_under(struct run_args *a, struct argp_state *state) {
+    if (a->under == NULL) return;
+    if (a->class_fa || a->base != NULL || a->engine_cmd != NULL)
+        argp_error(
+            state,
+            "--under looks at the kernels of tier parity: it takes no --class, --base or --engine-cmd");
+    for (int t = 0; t < RUNNER_TIERS; t++) {
+        if (t == TIER_PARITY) continue;
+        if (a->tiers_given && a->tiers[t])
+            argp_error(state, "--under goes with --tier parity only, not with tier %s",
+                       tier_name((enum tier)t));
+        a->tiers[t] = 0;
+    }
+}
+
 /* What goes together: an option that no selected tier reads would be an option ignored. */
 static void check_together(struct run_args *a, struct argp_state *state) {
     int named = a->cause != NULL && a->cause[strspn(a->cause, " \t\n")] != '\0';
@@ -80,6 +99,9 @@ static void check_together(struct run_args *a, struct argp_state *state) {
         argp_error(
             state,
             "--base and --engine-cmd are read by tiers tolerance and perf only (add --tier or --class fa)");
+    if (a->engine.route_given && !read)
+        argp_error(state,
+                   "--route is read by tiers tolerance and perf only: parity and identity judge f16 and q8");
     if (a->engine_cmd != NULL && !a->class_fa)
         argp_error(state, "--engine-cmd is judged by the tolerance tier: give --class fa --cause TEXT");
     for (int t = 0; a->engine_cmd != NULL && t < RUNNER_TIERS; t++) {
@@ -91,6 +113,7 @@ static void check_together(struct run_args *a, struct argp_state *state) {
     }
 }
 
+/* What kind of change is judged, and against what. */
 static error_t parse_change(int key, char *arg, struct argp_state *state, struct run_args *a) {
     switch (key) {
     case OPT_CLASS:
@@ -107,11 +130,17 @@ static error_t parse_change(int key, char *arg, struct argp_state *state, struct
     case OPT_ENGINE:
         a->engine_cmd = arg;
         return 0;
+    case OPT_UNDER:
+        a->under = arg;
+        if (!under_is_tool(arg))
+            argp_error(state, "--under %s: want memcheck, racecheck, initcheck or synccheck", arg);
+        return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "unexpected argument '%s'", arg);
         return 0;
     case ARGP_KEY_END:
         check_together(a, state);
+        check_under(a, state);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -144,6 +173,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case OPT_JOBS:
         a->jobs = cli_number(state, "--jobs", arg, 1, 16);
         return 0;
+    case OPT_REPEAT:
+        a->repeat = cli_number(state, "--repeat", arg, 1, 1000);
+        return 0;
     case OPT_LIST:
         a->list = 1;
         return 0;
@@ -170,9 +202,14 @@ static const struct argp argp = {
     "  forkgate run --tier parity --only op.attention  one op\n"
     "  forkgate run --geometry fa_tkv=16 --keep-going  a tile experiment: identity turns red\n"
     "  forkgate run --geometry fa_tkv=16 --class fa --cause 'FA_TKV 32->16'   the same, judged by tier 4\n"
+    "  forkgate run --backend cpu,cuda                 both, where there is a GPU: the default there\n"
+    "  forkgate run --backend cuda --under memcheck    the kernels under compute-sanitizer\n"
+    "  forkgate run --tier identity --repeat 9         control runs: one build against itself\n"
     "  forkgate run --battery full --csv run.csv --junit run.xml --html run.html\n"
     "  forkgate run --format github --summary-md \"$GITHUB_STEP_SUMMARY\"   on a CI server\n"
-    "Exit: 0 may land; 1 a gate failed or is blind; 2 a gate could not judge, nothing was run, bad usage.\n",
+    "Exit: 0 may land; 1 a gate failed or is blind; 2 a gate could not judge, a selected tier had no "
+    "verdict, "
+    "nothing was run, bad usage.\n",
     children,
     NULL,
     NULL};
@@ -211,18 +248,6 @@ static void join_command(int argc, char **argv, char *out, size_t room) {
     }
 }
 
-static void count_tiers(struct run_print *p, const struct runner_options *o) {
-    for (size_t i = 0; o->registry[i] != NULL; i++)
-        if (o->tiers[o->registry[i]->tier] && runner_selects_gate(o->context.only, o->registry[i]->id))
-            p->total[o->registry[i]->tier]++;
-}
-
-static int default_jobs(const struct run_args *a) {
-    if (a->jobs > 0) return a->jobs;
-    int cores = a->engine.config.compute.n_threads;
-    return a->engine.config.backend == BACKEND_CUDA ? 1 : cores > 4 ? 4 : cores;
-}
-
 /* forkgate-faults beside this binary, when it was built. */
 static const char *faults_binary(void) {
     static char path[4096];
@@ -233,26 +258,32 @@ static const char *faults_binary(void) {
     return access(path, X_OK) == 0 ? path : NULL;
 }
 
-/* A complete run must have run every kernel of the backend; the gates are through, so a device may be opened here. */
-static enum status judge_coverage(const struct run_args *a, struct run_print *print, struct run_result *r,
-                                  struct err *err) {
-    struct coverage c;
-    RETURN_IF_ERROR(coverage_of_run(r, &a->engine.config, &c, err));
-    RETURN_IF_ERROR(coverage_judge(&c, &a->engine.config, r, err));
-    cli_progress_end();
-    coverage_print(stdout, &c, print->verbose);
-    return STATUS_OK;
+static struct gate_context context_of(const struct run_args *a) {
+    struct gate_context c;
+    memset(&c, 0, sizeof c);
+    c.model_path = a->engine.model;
+    c.config = a->engine.config;
+    c.source_dir = cli_source_dir();
+    c.self = cli_self();
+    c.full_battery = a->full;
+    c.small_battery = a->small;
+    c.only = a->only;
+    c.cause = a->cause;
+    c.base = a->base;
+    c.engine_cmd = a->engine_cmd;
+    c.faults = faults_binary();
+    c.progress = cli_progress;
+    c.under = a->under;
+    return c;
 }
 
-static int judge(const struct run_args *a, struct run_print *print, struct runner_options *o) {
+static int judge(const struct run_args *a, struct run_print *print, struct run_rounds *rounds) {
     struct run_result result;
     struct err err = {""};
-    run_print_header(&o->context);
-    count_tiers(print, o);
-    enum status s = runner_run(o, &result, &err);
-    if (s == STATUS_OK && coverage_is_complete(o, &result)) s = judge_coverage(a, print, &result, &err);
-    if (s == STATUS_OK) s = write_reports(a, &o->context, &result, &err);
-    int code = s == STATUS_OK ? verdict_exit_code(result.counts) : cli_fail("run", &err);
+    if (run_reports_check(&a->reports, &err) != STATUS_OK) return cli_fail("run", &err);
+    enum status s = run_rounds(rounds, &result, &err);
+    if (s == STATUS_OK) s = write_reports(a, &rounds->options.context, &result, &err);
+    int code = s == STATUS_OK ? runner_exit_code(&result) : cli_fail("run", &err);
     if (s == STATUS_OK && result.n == 0) fprintf(stderr, "forkgate: run: no gate is selected\n");
     if (s == STATUS_OK) run_print_end(print, &result);
     runner_free(&result);
@@ -263,7 +294,9 @@ static int run(int argc, char **argv) {
     struct run_args a;
     memset(&a, 0, sizeof a);
     a.tiers[TIER_PARITY] = a.tiers[TIER_SUITE] = a.tiers[TIER_IDENTITY] = 1;
+    a.repeat = 1;
     cli_engine_default(&a.engine);
+    a.engine.many_backends = 1;
     run_reports_default(&a.reports);
     join_command(argc, argv, a.command, sizeof a.command);
     cli_parse(&argp, argc, argv, &a);
@@ -271,32 +304,22 @@ static int run(int argc, char **argv) {
         run_print_list(gate_registry);
         return 0;
     }
-    struct run_print print = {
-        cli_use_colour(STDOUT_FILENO), a.verbose, a.engine.config.backend == BACKEND_CUDA, -1, {0}};
-    struct runner_options o;
-    memset(&o, 0, sizeof o);
-    o.context.model_path = a.engine.model;
-    o.context.config = a.engine.config;
-    o.context.source_dir = cli_source_dir();
-    o.context.self = cli_self();
-    o.context.full_battery = a.full;
-    o.context.small_battery = a.small;
-    o.context.only = a.only;
-    o.context.cause = a.cause;
-    o.context.base = a.base;
-    o.context.engine_cmd = a.engine_cmd;
-    o.context.faults = faults_binary();
-    o.context.progress = cli_progress;
-    o.registry = gate_registry;
-    memcpy(o.tiers, a.tiers, sizeof o.tiers);
-    o.keep_going = a.keep_going;
-    o.class_fa = a.class_fa;
-    o.jobs = default_jobs(&a);
-    o.timeout_scale = a.full ? 20 : 1;
-    o.on_result = run_print_result;
-    o.on_start = run_print_start;
-    o.sink = &print;
-    return judge(&a, &print, &o);
+    struct run_print print = {cli_use_colour(STDOUT_FILENO), a.verbose, 0, -1, {0}};
+    struct run_rounds rounds;
+    memset(&rounds, 0, sizeof rounds);
+    rounds.options.context = context_of(&a);
+    rounds.options.registry = gate_registry;
+    memcpy(rounds.options.tiers, a.tiers, sizeof a.tiers);
+    rounds.options.keep_going = a.keep_going;
+    rounds.options.class_fa = a.class_fa;
+    rounds.options.timeout_scale = a.full || a.under != NULL ? 20 : 1;
+    rounds.options.on_result = run_print_result;
+    rounds.options.on_start = run_print_start;
+    rounds.options.sink = rounds.print = &print;
+    rounds.backends = a.under != NULL && a.engine.backends == 0 ? 1u << BACKEND_CUDA : a.engine.backends;
+    rounds.jobs = a.jobs;
+    rounds.repeat = a.repeat;
+    return judge(&a, &print, &rounds);
 }
 
 const struct command cmd_run = {"run", "run the gate tiers on a candidate: may this change land?", &argp,

@@ -221,8 +221,34 @@ static void print_totals(const struct run_result *r) {
 }
 
 static const char *verdict_words(const struct run_result *r) {
-    int code = verdict_exit_code(r->counts);
+    int code = runner_exit_code(r);
     return code == 0 ? "PASS" : code == 1 ? "FAIL" : "NOT JUDGED";
+}
+
+/* Runs of one build against itself that must agree; see runner.h. */
+static void print_controls(const struct run_result *r) {
+    struct runner_controls c = runner_controls(r);
+    if (c.streams > 0 && c.alarms == 0)
+        printf("control runs: %llu streams, 0 false alarms\n", (unsigned long long)c.streams);
+    else if (c.streams > 0)
+        printf("control runs: %llu streams, %llu not identical\n", (unsigned long long)c.streams,
+               (unsigned long long)c.alarms);
+}
+
+static void print_unjudged(const struct run_result *r) {
+    struct runner_unjudged list[2 * RUNNER_TIERS];
+    size_t n = runner_unjudged(r, list);
+    for (size_t i = 0; i < n; i++)
+        printf("tier %s had no verdict on %s: %s\n", tier_name(list[i].tier), list[i].backend, list[i].why);
+}
+
+static void print_verdict(const struct run_print *p, const struct run_result *r) {
+    int cpu = (p->backends & 1u << BACKEND_CPU) != 0, cuda = (p->backends & 1u << BACKEND_CUDA) != 0;
+    if (cpu && cuda)
+        printf("verdict: %s (cpu and cuda)\n", verdict_words(r));
+    else
+        printf("verdict: %s (%s only; backend %s NOT SELECTED)\n", verdict_words(r), cuda ? "cuda" : "cpu",
+               cuda ? "cpu" : "cuda");
 }
 
 void run_print_end(const struct run_print *p, const struct run_result *r) {
@@ -234,8 +260,9 @@ void run_print_end(const struct run_print *p, const struct run_result *r) {
         print_failure(&r->gates[i]);
     }
     print_totals(r);
-    printf("verdict: %s (%s only; backend %s NOT SELECTED)\n", verdict_words(r), p->cuda ? "cuda" : "cpu",
-           p->cuda ? "cpu" : "cuda");
+    print_controls(r);
+    print_unjudged(r);
+    print_verdict(p, r);
     unsigned long long passed = r->counts[VERDICT_PASS], skipped = r->counts[VERDICT_SKIP];
     printf("forkgate: %llu passed, %llu failed, %llu skipped\n", passed,
            (unsigned long long)r->n - passed - skipped, skipped);

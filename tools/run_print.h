@@ -10,7 +10,7 @@
 struct run_print {
     int colour;              /* of stdout */
     int verbose;             /* every row */
-    int cuda;                /* the selected backend */
+    unsigned backends;       /* selected: a bit of enum backend_kind each */
     int tier;                /* printed last; -1 before the first */
     int total[RUNNER_TIERS]; /* gates selected, by tier */
 };

@@ -3,7 +3,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "gates/file_out.h"
 #include "gates/report.h"
 #include "gates/report_github.h"
 #include "gates/report_html.h"
@@ -51,6 +53,28 @@ void run_reports_default(struct run_reports *r) {
     const char *actions = getenv("GITHUB_ACTIONS");
     memset(r, 0, sizeof *r);
     r->github = actions != NULL && strcmp(actions, "true") == 0;
+}
+
+static enum status can_be_written(const char *path, struct err *err) {
+    struct stat st;
+    struct file_out f = {-1, NULL, NULL};
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) return STATUS_OK; /* a pipe */
+    enum status s = file_out_open(&f, path, err);
+    file_out_abandon(&f);
+    return s;
+}
+
+enum status run_reports_check(const struct run_reports *r, struct err *err) {
+    const char *const paths[] = {r->csv, r->junit, r->html, r->summary};
+    const int n = (int)(sizeof paths / sizeof paths[0]);
+    for (int i = 0; i < n; i++) {
+        if (paths[i] == NULL) continue;
+        RETURN_IF_ERROR(can_be_written(paths[i], err));
+        for (int k = 0; k < i; k++)
+            if (paths[k] != NULL && strcmp(paths[k], paths[i]) == 0)
+                return err_set(err, STATUS_USAGE, "%s: two reports in one file", paths[i]);
+    }
+    return STATUS_OK;
 }
 
 static enum status write_html(const char *path, const struct evidence *rows, size_t n,

@@ -18,6 +18,10 @@ extern const struct argp run_reports_argp;
 /* GITHUB_ACTIONS=true asks for annotation lines until --format says otherwise. */
 void run_reports_default(struct run_reports *r);
 
+/* Can every file that was asked for be written? Looked at before the run, which may take long. STATUS_IO, STATUS_USAGE (two
+ * reports in one file, a folder) name the path. */
+enum status run_reports_check(const struct run_reports *r, struct err *err);
+
 /* about: what the run says of itself in the reports. */
 enum status run_reports_write(const struct run_reports *r, const struct evidence *rows, size_t n,
                               const char *command, const struct gate_context *ctx, struct err *err);

@@ -1,6 +1,7 @@
 /* gate_launch.c - CLAIM: nothing that may not carry bits carries any: threads, SIMD, query tile, splits, graphs, and
  * being watched. Needs: model. Arms: threads, simd-scalar (cpu), no-graph (cuda), fa_tq, fa_splits, observer (every op
- * copied out), observer-tap (every op screened where it lies, as explain does), full-dump (whole rows), no-dump (driven without a dump). Exercise: forkgate run --only stream.launch.f16 */
+ * copied out), observer-tap (every op screened where it lies, as explain does), full-dump (top-k and whole rows stored), no-dump (driven without a dump), heeded (fa_tkv, fa_chunk and kv do
+ * carry bits: a run that another value of them does not change has ignored them). Exercise: forkgate run --only stream.launch.f16 */
 #include <stdio.h>
 #include <string.h>
 
@@ -66,6 +67,33 @@ static enum status machine_variants(const struct stream_arm *a, const struct eng
     c.compute.n_threads = config->compute.n_threads == 1 ? 2 : 1;
     RETURN_IF_ERROR(variant(a, "threads", &c, s, base, err));
     return config->compute.simd == SIMD_SCALAR ? STATUS_OK : scalar_variant(a, config, s, base, err);
+}
+
+/* ---- options that do carry bits ------------------------------------------------------------------------------ */
+static enum status heeded(const struct stream_arm *a, const char *option, const struct engine_config *config,
+                          const struct streams *one, const dump *base, struct err *err) {
+    dump *got[1];
+    RETURN_IF_ERROR(streams_run_config(a->ctx->model_path, config, one, got, err));
+    streams_heeded_row(a, option, one->prompts[0].name, base, got[0], 1);
+    streams_close(got, 1);
+    return STATUS_OK;
+}
+
+/* The arms above agree trivially where an option goes nowhere. These must not agree. */
+static enum status heeded_variants(const struct stream_arm *a, const struct engine_config *config,
+                                   const struct streams *s, dump *const *base, struct err *err) {
+    struct streams one = {{s->prompts[s->n - 1]}, 1}; /* the long prompt: many tiles, more than one chunk */
+    struct engine_config c = *config;
+    one.prompts[0].tokens = 1;
+    c.compute.geometry.fa_tkv = c.compute.geometry.fa_tkv == 16 ? 32 : 16;
+    RETURN_IF_ERROR(heeded(a, "fa_tkv", &c, &one, base[s->n - 1], err));
+    c = *config;
+    c.compute.geometry.fa_chunk =
+        c.compute.geometry.fa_chunk == FA_CHUNK_DEFAULT ? 2 * FA_CHUNK_DEFAULT : FA_CHUNK_DEFAULT;
+    RETURN_IF_ERROR(heeded(a, "fa_chunk", &c, &one, base[s->n - 1], err));
+    c = *config;
+    c.kv = c.kv == KV_F16 ? KV_Q8_0 : KV_F16;
+    return heeded(a, "kv", &c, &one, base[s->n - 1], err);
 }
 
 /* ---- being watched ------------------------------------------------------------------------------------------- */
@@ -156,6 +184,7 @@ static enum status judge(const struct stream_arm *a, const struct engine_config 
     RETURN_IF_ERROR(streams_run(a->engine, &s, BATCH_MAX, 0, base, err));
     enum status status = geometry_variants(a, config, &s, base, err);
     if (status == STATUS_OK) status = machine_variants(a, config, &s, base, err);
+    if (status == STATUS_OK) status = heeded_variants(a, config, &s, base, err);
     if (status == STATUS_OK) status = observed(a, &s, base, err);
     if (status == STATUS_OK) status = tapped(a, &s, base, err);
     if (status == STATUS_OK) status = dumped(a, &s, base, err);

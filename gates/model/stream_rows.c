@@ -68,6 +68,16 @@ int streams_row(const struct stream_arm *a, const char *arm, const char *prompt,
     return row.verdict == VERDICT_PASS;
 }
 
+void streams_heeded_row(const struct stream_arm *a, const char *option, const char *prompt, const dump *want,
+                        const dump *got, uint64_t n) {
+    char test_case[128];
+    struct golden_match m = golden_compare(want, got, n);
+    int same = golden_matches(&m);
+    (void)snprintf(test_case, sizeof test_case, "%.40s %.80s", option, prompt);
+    streams_count_row(a, "heeded", test_case, same ? 1 : 0,
+                      same ? "the option changed no bit: it is ignored" : "");
+}
+
 void streams_count_row(const struct stream_arm *a, const char *arm, const char *test_case, uint64_t wrong,
                        const char *note) {
     struct evidence row;

@@ -69,6 +69,10 @@ struct stream_arm {
 /* One row: candidate against reference over the first n records. Returns 1 when they match. */
 int streams_row(const struct stream_arm *a, const char *arm, const char *prompt, const dump *want,
                 const dump *got, uint64_t n, const char *grade);
+/* One row for two runs that must differ, because an option that carries bits was changed between them: equal rows mean that
+ * the option was parsed and ignored. */
+void streams_heeded_row(const struct stream_arm *a, const char *option, const char *prompt, const dump *want,
+                        const dump *got, uint64_t n);
 /* One row for a count that must be zero. */
 void streams_count_row(const struct stream_arm *a, const char *arm, const char *test_case, uint64_t wrong,
                        const char *note);

@@ -9,9 +9,10 @@ unset CI
 
 mkdir -p tree/golden tree/fixtures
 for f in "$root"/fixtures/*; do ln -s "$f" tree/fixtures/; done
-rm tree/fixtures/golden_prompts.csv
+rm tree/fixtures/golden_prompts.csv tree/fixtures/MANIFEST.csv
 cp "$root/golden/budgets.csv" "$root/golden/suite.csv" tree/golden/
 printf 'file,quick,full,why\nsingle.txt,16,16,short\nnight.txt,16,16,short\n' >tree/fixtures/golden_prompts.csv
+sed 's/^fixtures.golden_prompts.csv,[^,]*,[^,]*/fixtures\/golden_prompts.csv,65,1042a15f4cdcfcc587a355a3f35de470/' "$root/fixtures/MANIFEST.csv" >tree/fixtures/MANIFEST.csv
 export FORKGATE_ROOT=$PWD/tree
 
 # nothing there

@@ -95,4 +95,38 @@ FORKGATE_ROOT=$PWD/tree expect 1 "$forkgate" run --only op.rope --csv rope.csv
 has out 'FAIL op.rope'
 has out 'worst ['
 grep -q ',FAIL,' rope.csv || fail 'the row is FAIL'
+
+# a case table that has shrunk is greener for it, so it is no fixture: ERROR, with its name; the gates are judged all the same
+grep -v '^add,.*quick' "$root/fixtures/op_cases.csv" >odd/fixtures/op_cases.csv
+sed -n '/^add,/p' "$root/fixtures/op_cases.csv" | head -n 1 >>odd/fixtures/op_cases.csv
+FORKGATE_ROOT=$PWD/odd expect 2 "$forkgate" run --only op.add
+has out 'ERROR fixtures.manifest'
+has out 'fixtures/op_cases.csv is not what fixtures/MANIFEST.csv lists'
+last out 'forkgate: 1 passed, 1 failed, 0 skipped'
+rm odd/fixtures/MANIFEST.csv
+FORKGATE_ROOT=$PWD/odd expect 2 "$forkgate" run --only op.add
+has out 'fixtures/MANIFEST.csv'
+grep -v '^fixtures/op_cases.csv' "$root/fixtures/MANIFEST.csv" >odd/fixtures/MANIFEST.csv
+FORKGATE_ROOT=$PWD/odd expect 2 "$forkgate" run --only op.add
+has out 'fixtures/op_cases.csv is not listed'
+
+# a prompt that identity reads
+rm -r odd/fixtures/MANIFEST.csv odd/fixtures/prompts
+ln -s "$root/fixtures/MANIFEST.csv" odd/fixtures/
+cp -r "$root/fixtures/prompts" odd/fixtures/
+echo >>odd/fixtures/prompts/single.txt
+cp -r "$root/golden/manifest.csv" "$root"/golden/sm_90-q8 odd/golden/
+FORKGATE_ROOT=$PWD/odd expect 2 "$forkgate" run --only stream.golden.q8 --battery small
+has out 'fixtures/prompts/single.txt is not what'
+
+# an option that no selected tier reads is refused, not ignored; rounds all count
+expect 2 "$forkgate" run --only op.add --route q8
+has err '--route is read by tiers tolerance and perf only'
+expect 2 "$forkgate" run --repeat 0
+expect 0 "$forkgate" run --only op.add --repeat 3 --csv three.csv
+has out 'round 3 of 3'
+last out 'forkgate: 3 passed, 0 failed, 0 skipped'
+[ "$(grep -c ',op.add,' three.csv)" -eq $((3 * $(grep -c ',op.add,' run.csv))) ] || fail 'rows of every round'
+expect 0 "$forkgate" run --only stream.repeat.q8 --battery small
+grep -Eq '^control runs: [1-9][0-9]* streams, 0 false alarms$' out || fail 'control runs are counted'
 exit 0

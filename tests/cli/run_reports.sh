@@ -71,5 +71,13 @@ expect 2 "$forkgate" run --only op.add --format xml
 expect 2 "$forkgate" run --only op.add --html nowhere/x.html
 has err 'nowhere/x.html'
 expect 2 "$forkgate" run --only op.add --summary-md nowhere/x.md
-expect 2 "$forkgate" run --only op.add --csv nowhere/x.csv
+for option in csv junit html summary-md; do # before the run, which may take long: not even a header is printed
+  trouble "$forkgate" run --only op.add --$option nowhere/x
+  has err 'nowhere/x'
+done
+mkdir folder
+trouble "$forkgate" run --only op.add --csv folder
+trouble "$forkgate" run --only op.add --csv one --junit one
+has err 'two reports in one file'
+[ ! -e one ] || fail 'a file is left behind'
 echo 'cli.run_reports: passed'

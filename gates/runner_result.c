@@ -1,0 +1,112 @@
+/* runner_result.c - what a run's results say together: more results behind them, and the exit code. See runner.h.
+ * Source: ours. Exercise: ctest -R unit.verdicts */
+#include <stdlib.h>
+#include <string.h>
+
+#include "gates/runner.h"
+#include "gates/runner_child.h"
+
+#define BACKENDS 2
+
+static enum status make_room(struct run_result *r, size_t more, struct err *err) {
+    struct gate_result *gates = realloc(r->gates, (r->n + more) * sizeof *gates);
+    if (gates == NULL) return err_set(err, STATUS_NOMEM, "run: %zu gates", r->n + more);
+    r->gates = gates;
+    memset(gates + r->n, 0, more * sizeof *gates);
+    return STATUS_OK;
+}
+
+enum status runner_append(struct run_result *r, const struct gate *g, const char *backend,
+                          const struct evidence *row, struct err *err) {
+    RETURN_IF_ERROR(make_room(r, 1, err));
+    struct gate_result *out = &r->gates[r->n];
+    out->gate = g;
+    out->backend = backend;
+    runner_add_row(out, row);
+    runner_fold(out);
+    r->counts[out->verdict]++;
+    r->n++;
+    return STATUS_OK;
+}
+
+enum status runner_merge(struct run_result *r, struct run_result *more, struct err *err) {
+    if (more->n > 0) {
+        RETURN_IF_ERROR(make_room(r, more->n, err));
+        memcpy(r->gates + r->n, more->gates, more->n * sizeof *more->gates);
+    }
+    r->n += more->n;
+    r->ms += more->ms;
+    for (int v = 0; v < VERDICTS; v++) r->counts[v] += more->counts[v];
+    free(more->gates);
+    memset(more, 0, sizeof *more);
+    return STATUS_OK;
+}
+
+/* ---- the exit code --------------------------------------------------------------------------------------------- */
+static int group_of(const struct gate_result *g) {
+    int second = g->backend != NULL && strcmp(g->backend, "cuda") == 0;
+    return second * RUNNER_TIERS + (int)g->gate->tier;
+}
+
+static void count_groups(const struct run_result *r, uint64_t counts[BACKENDS * RUNNER_TIERS][VERDICTS]) {
+    memset(counts, 0, sizeof(uint64_t) * BACKENDS * RUNNER_TIERS * VERDICTS);
+    for (size_t i = 0; i < r->n; i++) counts[group_of(&r->gates[i])][r->gates[i].verdict]++;
+}
+
+int runner_exit_code(const struct run_result *r) {
+    uint64_t counts[BACKENDS * RUNNER_TIERS][VERDICTS];
+    count_groups(r, counts);
+    return verdict_exit_code_tiers((const uint64_t(*)[VERDICTS])counts, BACKENDS * RUNNER_TIERS);
+}
+
+static const char *first_reason(const struct gate_result *g) {
+    for (size_t i = 0; i < g->n_rows; i++)
+        if (g->rows[i].verdict == VERDICT_SKIP) return g->rows[i].note;
+    return "";
+}
+
+size_t runner_unjudged(const struct run_result *r, struct runner_unjudged out[2 * RUNNER_TIERS]) {
+    uint64_t counts[BACKENDS * RUNNER_TIERS][VERDICTS];
+    size_t n = 0;
+    count_groups(r, counts);
+    for (int k = 0; k < BACKENDS * RUNNER_TIERS; k++) {
+        const struct gate_result *first = NULL;
+        uint64_t judged = 0;
+        for (int v = 0; v < VERDICTS; v++) judged += v == VERDICT_SKIP ? 0 : counts[k][v];
+        if (judged > 0) continue;
+        for (size_t i = r->n; i-- > 0;)
+            if (group_of(&r->gates[i]) == k) first = &r->gates[i];
+        if (first == NULL) continue;
+        struct runner_unjudged found = {first->gate->tier, first->backend, first_reason(first)};
+        out[n++] = found;
+    }
+    return n;
+}
+
+/* ---- control runs ---------------------------------------------------------------------------------------------- */
+static uint64_t control_streams(const struct gate *g, const struct evidence *row) {
+    static const char *const others[] = {"golden",   "greedy",       "launched", "heeded",
+                                         "negative", "independence", "run"};
+    if (row->verdict == VERDICT_SKIP || row->test_case[0] == '\0') return 0;
+    if (g->tier == TIER_TOLERANCE && strcmp(row->arm, "a/a") == 0) {
+        const char *behind = strstr(row->test_case, "fresh process, ");
+        return behind == NULL ? 0 : strtoull(behind + strlen("fresh process, "), NULL, 10);
+    }
+    if (g->tier != TIER_IDENTITY || strcmp(row->test_case, "events") == 0) return 0;
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (strcmp(row->arm, others[i]) == 0) return 0;
+    return 1;
+}
+
+struct runner_controls runner_controls(const struct run_result *r) {
+    struct runner_controls c = {0, 0};
+    for (size_t i = 0; i < r->n; i++) {
+        for (size_t k = 0; k < r->gates[i].n_rows; k++) {
+            const struct evidence *row = &r->gates[i].rows[k];
+            uint64_t n = control_streams(r->gates[i].gate, row);
+            c.streams += n;
+            c.alarms += n > 0 && row->verdict != VERDICT_PASS;
+        }
+    }
+    return c;
+}
