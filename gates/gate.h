@@ -58,6 +58,7 @@ struct gate_context {
     const char *engine_cmd; /* --engine-cmd: the candidate is another engine; NULL: this one */
     const char *faults;     /* path of forkgate-faults, for planted negative arms; NULL: there is none */
     void (*progress)(const char *what, uint64_t done, uint64_t total); /* for long gates; may be NULL */
+    const char *keep;  /* folder for streams that left their golden (forked.h); NULL: they are not kept */
     const char *under; /* --under: the compute-sanitizer tool that each gate runs under; NULL: none */
 };
 

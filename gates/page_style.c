@@ -49,6 +49,7 @@ const char *const page_style[] = {
     "th[scope=row]{font-weight:400}\n"
     "td.n,th.n{text-align:right;white-space:nowrap}\n"
     "td.wrap,dd,h3,p{overflow-wrap:anywhere}\n"
+    "td.wrap{min-width:8rem}td.what{min-width:15rem}\n"
     "td.tok{white-space:pre-wrap}\n"
     "table.narrow{width:auto}\n"
     "dl{display:grid;grid-template-columns:max-content 1fr;gap:.15rem 1rem;margin:.5rem 0}\n"

@@ -42,7 +42,10 @@ static void put_fork_verdict(FILE *out, const struct report_page *p, int is_head
     int code = diff_exit_code(p->diff->verdict);
     const char *tag = is_head ? "h1" : "p";
     fprintf(out, "<div class=\"verdict %s\"><%s>", code == 0 ? "good" : code == 1 ? "bad" : "warn", tag);
-    if (!is_head) fprintf(out, "The two streams: <b>");
+    if (!is_head) {
+        page_text(out, p->fork_title == NULL ? "The two streams" : p->fork_title);
+        fprintf(out, ": <b>");
+    }
     page_text(out, diff_verdict_name(p->diff->verdict));
     if (!is_head) fprintf(out, "</b>");
     if (p->diff->fork != UINT64_MAX)
@@ -111,7 +114,7 @@ static void put_gates(FILE *out, const struct report_sum *s) {
                 verdict_name(g->verdict));
         page_number(out, g->closest == NULL ? (double)NAN : report_headroom(g->closest));
         fprintf(out, "</td>");
-        page_element(out, "td", "wrap", line);
+        page_element(out, "td", "wrap what", line);
         const char *claim = report_gate_claim(g->id);
         page_element(out, "td", "muted", claim == NULL ? "" : claim);
         fprintf(out, "</tr>\n");
@@ -185,6 +188,10 @@ static void put_contents(FILE *out, const struct part *parts, size_t n) {
     if (missing > 0) fprintf(out, ".</p>\n");
 }
 
+static const char *no_fork(const struct report_page *p) {
+    return p->of_run ? "no stream left its golden" : "--diff A.fgd B.fgd";
+}
+
 static enum status put_main(FILE *out, const struct report_page *p, const struct report_sum *s,
                             struct err *err) {
     int has_rows = p->rows != NULL, red = has_rows && report_sum_exit_code(s) != 0;
@@ -192,7 +199,7 @@ static enum status put_main(FILE *out, const struct report_page *p, const struct
     const struct part parts[] = {
         {"tiers", "Tiers", has_rows, "give the CSV of a run"},
         {"failures", "Failures", red, NULL},
-        {"fork", "Fork", has_fork, p->diff == NULL ? "--diff A.fgd B.fgd" : NULL},
+        {"fork", "Fork", has_fork, p->diff == NULL ? no_fork(p) : NULL},
         {"gaps", "Near-ties", p->diff != NULL, NULL},
         {"growth", "Growth", p->explain != NULL, "--explain, of forkgate explain --csv"},
         {"faults", "Faults", p->mutants != NULL, "--mutants, of forkgate mutants --csv"},

@@ -15,6 +15,9 @@ struct report_page {
     const struct provenance *about; /* of the run: tool, commit, backend, geometry, ..; NULL: none */
     const dump *a, *b;              /* two streams and their comparison; NULL: none */
     const struct diff_result *diff;
+    int of_run;                     /* made by the run itself: a and b are a stream that left its golden */
+    const char *fork_title;         /* what the two streams are; NULL: two streams that were given */
+    const char *side_names[2];      /* "the golden", "this run"; NULL: the names of the dumps */
     const table *explain, *mutants; /* `forkgate explain --csv`, `forkgate mutants --csv`; NULL: none */
 };
 

@@ -65,14 +65,14 @@ static size_t put_plant(FILE *out, const struct faults *f, size_t from) {
     fprintf(out, "<tr><th scope=\"row\" class=\"mono\">");
     page_text(out, cell(f, from, f->id));
     fprintf(out, "</th>");
-    page_element(out, "td", NULL, cell(f, from, f->backend));
+    page_element(out, "td", class_of(cell(f, from, f->verdict)), cell(f, from, f->verdict));
     page_element(out, "td", NULL, cell(f, from, f->op));
     page_element(out, "td", NULL,
                  strcmp(cell(f, from, f->legal), "1") == 0 ? "legal" : cell(f, from, f->size));
     for (int t = 0; t <= TIER_PERF; t++)
         if (f->tiers[t]) put_tier(out, f, from, end, (enum tier)t);
-    page_element(out, "td", class_of(cell(f, from, f->verdict)), cell(f, from, f->verdict));
-    fprintf(out, "<td class=\"wrap muted\">");
+    page_element(out, "td", NULL, cell(f, from, f->backend));
+    fprintf(out, "<td class=\"wrap what muted\">");
     page_text(out, cell(f, told, f->killed_by));
     fprintf(out, cell(f, told, f->how)[0] != '\0' ? ": " : "");
     page_text(out, cell(f, told, f->how));
@@ -101,23 +101,41 @@ static void put_counts(FILE *out, const struct faults *f) {
     fprintf(out, ".</p>\n");
 }
 
+/* When, from what and how: a matrix may be older than the run it stands beside. */
+static void put_made(FILE *out, const struct faults *f) {
+    static const char *const names[] = {"date", "device", "commit", "command"};
+    static const char *const words[] = {"Made ", " on ", ", commit ", ": "};
+    int at[4];
+    for (int i = 0; i < 4; i++) {
+        at[i] = table_find(f->t, names[i]);
+        if (at[i] < 0 || table_rows(f->t) == 0) return;
+    }
+    fprintf(out, "<p class=\"muted\">");
+    for (int i = 0; i < 4; i++) {
+        page_text(out, words[i]);
+        page_text(out, cell(f, 0, at[i]));
+    }
+    fprintf(out, "</p>\n");
+}
+
 enum status html_faults(FILE *out, const table *t, struct err *err) {
     struct faults f;
     memset(&f, 0, sizeof f);
     f.t = t;
     RETURN_IF_ERROR(find_columns(&f, err));
     fprintf(out, "<section aria-labelledby=\"faults\"><h2 id=\"faults\">Fault matrix</h2>\n");
+    put_made(out, &f);
     put_counts(out, &f);
     fprintf(out,
             "<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
             "aria-labelledby=\"faults\"><table><caption>Each planted "
             "fault against each tier. Killed: a gate of the tier turned red. A fault that a tier survives "
             "must be killed "
-            "by another.</caption>\n<thead><tr><th scope=\"col\">fault</th><th scope=\"col\">backend</th>"
+            "by another.</caption>\n<thead><tr><th scope=\"col\">fault</th><th scope=\"col\">verdict</th>"
             "<th scope=\"col\">op</th><th scope=\"col\">size</th>");
     for (int i = 0; i <= TIER_PERF; i++)
         if (f.tiers[i]) fprintf(out, "<th scope=\"col\">%s</th>", tier_name((enum tier)i));
-    fprintf(out, "<th scope=\"col\">verdict</th><th scope=\"col\">first kill</th></tr></thead>\n<tbody>\n");
+    fprintf(out, "<th scope=\"col\">backend</th><th scope=\"col\">first kill</th></tr></thead>\n<tbody>\n");
     for (size_t r = 0; r < table_rows(t);) r = put_plant(out, &f, r);
     fprintf(out, "</tbody></table></div></section>\n");
     return STATUS_OK;

@@ -46,13 +46,13 @@ static const char *short_name(const char *path) {
     return p;
 }
 
-static void put_side(FILE *out, const char *side, const dump *d, uint64_t fork) {
+static void put_side(FILE *out, const char *side, const char *name, const dump *d, uint64_t fork) {
     uint64_t at = start_of(d, fork), behind = start_of(d, fork + 1), end = text_end(d);
     const uint8_t *text = whole_text(d);
     uint64_t from = at > CONTEXT_BYTES ? whole_character(text, at - CONTEXT_BYTES) : 0;
     uint64_t to = end - behind > CONTEXT_BYTES ? whole_character(text, behind + CONTEXT_BYTES) : end;
     fprintf(out, "<article class=\"side %s\"><h3>%s: ", side[0] == 'A' ? "a" : "b", side);
-    page_text(out, short_name(dump_name(d)));
+    page_text(out, name != NULL ? name : short_name(dump_name(d)));
     fprintf(out, "</h3>\n<p class=\"text\" dir=\"auto\"><span class=\"same\">%s", from > 0 ? "&hellip;" : "");
     page_bytes(out, text + from, (size_t)(at - from));
     fprintf(out, "</span>");
@@ -129,8 +129,8 @@ void html_fork(FILE *out, const struct report_page *p) {
     fprintf(out, "<section aria-labelledby=\"fork\"><h2 id=\"fork\">The fork, at token %" PRIu64 "</h2>\n",
             r->fork);
     fprintf(out, "<div class=\"sides\">\n");
-    put_side(out, "A", p->a, r->fork);
-    put_side(out, "B", p->b, r->fork_b);
+    put_side(out, "A", p->side_names[0], p->a, r->fork);
+    put_side(out, "B", p->side_names[1], p->b, r->fork_b);
     fprintf(out,
             "</div>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Choices at the "
             "fork\"><table>"

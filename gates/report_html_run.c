@@ -55,7 +55,7 @@ static void put_others(FILE *out, const struct report_gate *g, const struct evid
         fprintf(out, "</td><td class=\"n\">");
         page_number(out, e->bound);
         fprintf(out, "</td>");
-        page_element(out, "td", "wrap", e->note);
+        page_element(out, "td", "wrap what", e->note);
         fprintf(out, "</tr>\n");
     }
     if (shown > 0) fprintf(out, "</tbody></table></div>\n");

@@ -279,10 +279,14 @@ static struct gate_context context_of(const struct run_args *a) {
 
 static int judge(const struct run_args *a, struct run_print *print, struct run_rounds *rounds) {
     struct run_result result;
+    struct work_folder kept;
     struct err err = {""};
-    if (run_reports_check(&a->reports, &err) != STATUS_OK) return cli_fail("run", &err);
+    if (run_reports_check(&a->reports, &err) != STATUS_OK ||
+        run_reports_keep(&a->reports, &kept, &rounds->options.context, &err) != STATUS_OK)
+        return cli_fail("run", &err);
     enum status s = run_rounds(rounds, &result, &err);
     if (s == STATUS_OK) s = write_reports(a, &rounds->options.context, &result, &err);
+    work_folder_remove(&kept);
     int code = s == STATUS_OK ? runner_exit_code(&result) : cli_fail("run", &err);
     if (s == STATUS_OK && result.n == 0) fprintf(stderr, "forkgate: run: no gate is selected\n");
     if (s == STATUS_OK) run_print_end(print, &result);

@@ -8,8 +8,8 @@
 #include "gates/file_out.h"
 #include "gates/report.h"
 #include "gates/report_github.h"
-#include "gates/report_html.h"
 #include "tools/report_page.h"
+#include "tools/run_page.h"
 
 enum { OPT_CSV = 0x380, OPT_JUNIT, OPT_HTML, OPT_SUMMARY, OPT_FORMAT };
 
@@ -77,21 +77,21 @@ enum status run_reports_check(const struct run_reports *r, struct err *err) {
     return STATUS_OK;
 }
 
-static enum status write_html(const char *path, const struct evidence *rows, size_t n,
-                              const struct provenance *about, struct err *err) {
-    struct report_page page;
-    memset(&page, 0, sizeof page);
-    page.rows = rows;
-    page.n = n;
-    page.about = about;
-    return report_write_html(path, NULL, &page, err);
+enum status run_reports_keep(const struct run_reports *r, struct work_folder *out, struct gate_context *ctx,
+                             struct err *err) {
+    out->root[0] = '\0';
+    if (r->html == NULL) return STATUS_OK;
+    RETURN_IF_ERROR(work_folder_make("forkgate-run", out, err));
+    ctx->keep = out->root;
+    return STATUS_OK;
 }
 
 static enum status write_all(const struct run_reports *r, const struct evidence *rows, size_t n,
-                             const struct provenance *about, struct err *err) {
+                             const struct provenance *about, const struct gate_context *ctx,
+                             struct err *err) {
     if (r->csv != NULL) RETURN_IF_ERROR(report_write_csv(r->csv, NULL, TABLE_CRLF, rows, n, err));
     if (r->junit != NULL) RETURN_IF_ERROR(report_write_junit(r->junit, rows, n, err));
-    if (r->html != NULL) RETURN_IF_ERROR(write_html(r->html, rows, n, about, err));
+    if (r->html != NULL) RETURN_IF_ERROR(run_page_write(r->html, rows, n, about, ctx, err));
     if (r->summary != NULL) RETURN_IF_ERROR(report_write_markdown(r->summary, rows, n, about, err));
     return r->github ? report_github(stdout, rows, n, err) : STATUS_OK;
 }
@@ -115,7 +115,7 @@ enum status run_reports_write(const struct run_reports *r, const struct evidence
     struct provenance about;
     provenance_init(&about);
     enum status s = describe(command, ctx, &about, err);
-    if (s == STATUS_OK) s = write_all(r, rows, n, &about, err);
+    if (s == STATUS_OK) s = write_all(r, rows, n, &about, ctx, err);
     provenance_free(&about);
     return s;
 }

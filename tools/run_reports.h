@@ -6,6 +6,7 @@
 #include <argp.h>
 
 #include "gates/gate.h"
+#include "gates/work_folder.h"
 
 struct run_reports {
     const char *csv, *junit, *html, *summary;
@@ -21,6 +22,10 @@ void run_reports_default(struct run_reports *r);
 /* Can every file that was asked for be written? Looked at before the run, which may take long. STATUS_IO, STATUS_USAGE (two
  * reports in one file, a folder) name the path. */
 enum status run_reports_check(const struct run_reports *r, struct err *err);
+
+/* Where the gates leave what a report wants to show: a folder in ctx->keep, when one is wanted. The caller removes it. */
+enum status run_reports_keep(const struct run_reports *r, struct work_folder *out, struct gate_context *ctx,
+                             struct err *err);
 
 /* about: what the run says of itself in the reports. */
 enum status run_reports_write(const struct run_reports *r, const struct evidence *rows, size_t n,

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "gates/forked.h"
 #include "gates/model/model_gates.h"
 #include "gates/model/streams.h"
 
@@ -53,10 +54,11 @@ static enum status judge_one(const struct stream_arm *arm, const struct golden_s
     dump *want = NULL;
     RETURN_IF_ERROR(golden_open(set, e, &want, err));
     const char *grade = grade_of(e, got);
-    (void)streams_row(arm, "golden", p->name, want, got, (uint64_t)p->tokens, grade);
+    int same = streams_row(arm, "golden", p->name, want, got, (uint64_t)p->tokens, grade);
     if (strcmp(grade, "self") == 0) self_row(arm, p->name);
+    enum status s = same ? STATUS_OK : forked_keep(arm->ctx->keep, arm->gate, p->name, want, got, err);
     dump_close(want);
-    return STATUS_OK;
+    return s;
 }
 
 /* A run in which no product or no attention was counted has compared nothing. */
