@@ -1,6 +1,7 @@
 /* make_model.c - writes a synthetic or a requantised model file (see make_model.h).
  * Not the plan of what is in it (make_plan.c) and not the quantisers (quantise.c).
- * Idea: one buffer of SLAB elements is filled (by hash, or from the source), quantised and written, over and over.
+ * Idea: buffers of SLAB elements are filled (by hash, or from the source), quantised and written, over and over; the
+ * slabs of a synthetic tensor do not depend on each other, so threads share them.
  * Source: ours. Exercise: ctest -R unit.make_model */
 #include "make_model.h"
 
@@ -8,19 +9,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "make_plan.h"
+#include "par.h"
 #include "quantise.h"
 #include "rng.h"
 
 #define SLAB      (1u << 16) /* elements at a time; a multiple of every block */
+#define SLABS     64         /* that threads fill before they are written */
 #define SUM_SIGMA 147.8f     /* standard deviation of the sum of four uniform bytes */
 
 struct job {
     const struct make_model_request *request;
     gguf_writer *w;
-    float *values;  /* [SLAB] */
-    uint8_t *coded; /* [SLAB * 4] */
+    float *values;  /* [SLABS, SLAB] */
+    uint8_t *coded; /* [SLABS, SLAB * 4] */
+    par *pool;
     uint64_t done, total;
     struct err *err;
 };
@@ -40,9 +45,7 @@ static void fill_random(uint64_t stream, uint64_t first, float mean, float devia
     }
 }
 
-static enum status write_slab(struct job *j, enum dtype t, size_t n) {
-    RETURN_IF_ERROR(quantise(t, j->values, j->coded, n, j->err));
-    uint64_t bytes = dtype_bytes(t, n);
+static enum status write_coded(struct job *j, uint64_t bytes) {
     RETURN_IF_ERROR(gguf_write_data(j->w, j->coded, bytes, j->err));
     j->done += bytes;
     if (j->request->progress != NULL) j->request->progress(j->request->progress_ctx, j->done, j->total);
@@ -51,18 +54,46 @@ static enum status write_slab(struct job *j, enum dtype t, size_t n) {
 
 /* ---- synthetic --------------------------------------------------------------------------------------------- */
 
+/* Up to SLABS slabs of one tensor, from element `first` on. */
+struct batch {
+    struct job *j;
+    const struct make_shape *shape;
+    const struct plan_tensor *t;
+    uint64_t stream, first;
+    size_t n;
+    enum status status[SLABS];
+    struct err err[SLABS];
+};
+
+static void fill_slabs(void *ctx, int64_t begin, int64_t end, int thread) {
+    struct batch *b = ctx;
+    const struct plan_tensor *t = b->t;
+    (void)thread;
+    for (int64_t i = begin; i < end; i++) {
+        size_t at = (size_t)i * SLAB, n = b->n - at < SLAB ? b->n - at : SLAB;
+        float *values = b->j->values + at;
+        if (t->rope_factors)
+            for (size_t e = 0; e < n; e++)
+                values[e] =
+                    plan_rope_factor(b->shape->rope_base, (int)(b->first + at + e), b->shape->head_dim / 2);
+        else
+            fill_random(b->stream, b->first + at, t->mean, t->deviation, values, n);
+        b->status[i] = quantise(t->dtype, values, b->j->coded + dtype_bytes(t->dtype, at), n, &b->err[i]);
+    }
+}
+
 static enum status write_synthetic(struct job *j, const struct make_shape *s, const struct plan_tensor *t,
                                    uint64_t index) {
-    uint64_t elements = t->dims[0] * t->dims[1], stream = rng_u64(j->request->seed, index);
-    for (uint64_t at = 0; at < elements; at += SLAB) {
-        size_t n = elements - at < SLAB ? (size_t)(elements - at) : SLAB;
-        if (t->rope_factors)
-            for (size_t i = 0; i < n; i++)
-                j->values[i] = plan_rope_factor(s->rope_base, (int)(at + i), s->head_dim / 2);
-        else
-            fill_random(stream, at, t->mean, t->deviation, j->values, n);
-        enum status st = write_slab(j, t->dtype, n);
-        if (st != STATUS_OK) return err_prefix(j->err, st, "tensor '%s'", t->name);
+    uint64_t elements = t->dims[0] * t->dims[1], most = (uint64_t)SLABS * SLAB;
+    struct batch b = {.j = j, .shape = s, .t = t, .stream = rng_u64(j->request->seed, index)};
+    for (b.first = 0; b.first < elements; b.first += most) {
+        b.n = (size_t)(elements - b.first < most ? elements - b.first : most);
+        int64_t slabs = (int64_t)((b.n + SLAB - 1) / SLAB);
+        par_for(j->pool, slabs, 1, fill_slabs, &b);
+        for (int64_t i = 0; i < slabs; i++)
+            if (b.status[i] != STATUS_OK)
+                return err_set(j->err, b.status[i], "tensor '%s': %s", t->name, b.err[i].message);
+        RETURN_IF_ERROR(write_coded(j, dtype_bytes(t->dtype, b.n)));
     }
     return STATUS_OK;
 }
@@ -131,7 +162,8 @@ static enum status requantise_tensor(struct job *j, const struct gguf_tensor *t,
     for (uint64_t at = 0; at < elements; at += SLAB) {
         size_t n = elements - at < SLAB ? (size_t)(elements - at) : SLAB;
         dtype_dequantise(t->dtype, (const char *)t->data + at * (uint64_t)info->bytes, j->values, n);
-        enum status s = write_slab(j, to, n);
+        enum status s = quantise(to, j->values, j->coded, n, j->err);
+        if (s == STATUS_OK) s = write_coded(j, dtype_bytes(to, n));
         if (s != STATUS_OK) return err_prefix(j->err, s, "tensor '%.*s'", (int)t->name.length, t->name.data);
     }
     return STATUS_OK;
@@ -183,16 +215,22 @@ static enum status make_requantised(struct job *j, const struct quant_choice *q)
 static enum status write_file(const struct make_model_request *r, const struct quant_choice *q, FILE *f,
                               struct err *err) {
     struct job j = {.request = r, .err = err};
-    j.values = malloc(SLAB * sizeof *j.values);
-    j.coded = malloc(SLAB * sizeof(float));
-    enum status s = STATUS_OK;
-    if (j.values == NULL || j.coded == NULL) s = err_set(err, STATUS_NOMEM, "no memory for make-model");
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    j.values = malloc((size_t)SLABS * SLAB * sizeof *j.values);
+    j.coded = malloc((size_t)SLABS * SLAB * sizeof(float));
+    enum status s = par_open(cores < 1                 ? 1
+                             : cores > PAR_THREADS_MAX ? PAR_THREADS_MAX
+                                                       : (int)cores,
+                             &j.pool, err);
+    if (s == STATUS_OK && (j.values == NULL || j.coded == NULL))
+        s = err_set(err, STATUS_NOMEM, "no memory for make-model");
     if (s == STATUS_OK) s = gguf_writer_open(f, &j.w, err);
     if (s == STATUS_OK) s = r->from != NULL ? make_requantised(&j, q) : make_synthetic(&j, q);
     if (s == STATUS_OK)
         s = gguf_writer_close(j.w, err);
     else
         gguf_writer_drop(j.w);
+    par_close(j.pool);
     free(j.values);
     free(j.coded);
     return s;
