@@ -17,18 +17,22 @@ int main(int argc, char **argv) {
         } else if (strcmp(argv[i], "--op") == 0 && i + 1 < argc) {
             r.only = argv[++i];
         } else {
-            fprintf(stderr, "usage: device_parity [--op embed|rmsnorm|..|attention|step] [--quick]\n");
+            fprintf(
+                stderr,
+                "usage: device_parity [--op embed|rmsnorm|..|attention|fused|scale|far|step] [--quick]\n");
             return 2;
         }
     }
-    printf("op,dtype,shape,arm,mismatches,first,where,verdict\n");
+    printf("op,dtype,shape,arm,mismatches,first,where,oracle,verdict\n");
     parity_rows(&r);
     parity_cache(&r);
     parity_matmul(&r);
     parity_attention(&r);
     parity_fused(&r);
+    parity_scale(&r);
+    parity_far(&r);
     parity_steps(&r);
-    printf("summary,,%d cases,,%d,,,%s\n", r.n_rows, r.n_bad,
+    printf("summary,,%d cases,,%d,,,,%s\n", r.n_rows, r.n_bad,
            r.n_rows == 0 ? "ERROR"
            : r.n_bad     ? "FAIL"
                          : "PASS");

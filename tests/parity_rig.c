@@ -1,6 +1,7 @@
 /* parity_rig.c - see parity_rig.h. */
 #include "parity_rig.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,12 +58,12 @@ void rig_close(struct rig *r) {
 
 /* ---- buffers --------------------------------------------------------------------------------------------------- */
 
-static struct pair rig_pair(struct rig *r, size_t bytes) {
+static struct pair rig_pair(struct rig *r, size_t twin_bytes, size_t device_bytes) {
     struct pair p;
     if (r->n_held == RIG_BUFFERS) rig_die("too many buffers in one case");
-    p.bytes = bytes;
     for (int s = 0; s < RIG_SIDES; s++) {
         struct backend *b = r->side[s];
+        size_t bytes = p.bytes[s] = s == 0 ? twin_bytes : device_bytes;
         rig_must(r, b->alloc(b, bytes + 2 * RIG_GUARD, &p.base[s], &r->err));
         rig_must(r, b->fill(b, p.base[s], GUARD_BYTE, bytes + 2 * RIG_GUARD, &r->err));
         p.p[s] = (char *)p.base[s] + RIG_GUARD;
@@ -73,20 +74,30 @@ static struct pair rig_pair(struct rig *r, size_t bytes) {
 
 void rig_poison(struct rig *r, const struct pair *p) {
     for (int s = 0; s < RIG_SIDES; s++)
-        rig_must(r, r->side[s]->fill(r->side[s], p->p[s], POISON_BYTE, p->bytes, &r->err));
+        rig_must(r, r->side[s]->fill(r->side[s], p->p[s], POISON_BYTE, p->bytes[s], &r->err));
 }
 
-struct pair rig_output(struct rig *r, size_t bytes) {
-    struct pair p = rig_pair(r, bytes);
+struct pair rig_output_sized(struct rig *r, size_t twin_bytes, size_t device_bytes) {
+    struct pair p = rig_pair(r, twin_bytes, device_bytes);
     rig_poison(r, &p);
     return p;
 }
 
-struct pair rig_input(struct rig *r, const void *host, size_t bytes) {
-    struct pair p = rig_pair(r, bytes);
+struct pair rig_output(struct rig *r, size_t bytes) {
+    return rig_output_sized(r, bytes, bytes);
+}
+
+struct pair rig_input_sized(struct rig *r, const void *twin, size_t twin_bytes, const void *device,
+                            size_t device_bytes) {
+    struct pair p = rig_pair(r, twin_bytes, device_bytes);
+    const void *host[RIG_SIDES] = {twin, device};
     for (int s = 0; s < RIG_SIDES; s++)
-        rig_must(r, r->side[s]->copy_in(r->side[s], p.p[s], host, bytes, &r->err));
+        rig_must(r, r->side[s]->copy_in(r->side[s], p.p[s], host[s], p.bytes[s], &r->err));
     return p;
+}
+
+struct pair rig_input(struct rig *r, const void *host, size_t bytes) {
+    return rig_input_sized(r, host, bytes, host, bytes);
 }
 
 /* ---- inputs ---------------------------------------------------------------------------------------------------- */
@@ -175,6 +186,7 @@ void verdict_begin(struct verdict *v, const char *op, const char *dtype, const c
     v->arm = arm;
     v->first = -1;
     v->where = "";
+    v->oracle = -1.0;
     va_start(args, format);
     (void)vsnprintf(v->shape, sizeof v->shape, format, args);
     va_end(args);
@@ -196,15 +208,16 @@ int verdict_call(struct rig *r, struct verdict *v, int side, enum status s) {
 
 static void rig_fetch(struct rig *r, const struct pair *p, uint8_t *out[RIG_SIDES]) {
     for (int s = 0; s < RIG_SIDES; s++) {
-        out[s] = rig_memory(p->bytes + 2 * RIG_GUARD);
-        rig_must(r, r->side[s]->copy_out(r->side[s], out[s], p->base[s], p->bytes + 2 * RIG_GUARD, &r->err));
+        size_t bytes = p->bytes[s] + 2 * RIG_GUARD;
+        out[s] = rig_memory(bytes);
+        rig_must(r, r->side[s]->copy_out(r->side[s], out[s], p->base[s], bytes, &r->err));
     }
 }
 
 void verdict_floats(struct rig *r, struct verdict *v, const struct pair *p, const char *where) {
     uint8_t *out[RIG_SIDES];
     rig_fetch(r, p, out);
-    for (size_t i = 0; i < p->bytes / 4; i++) {
+    for (size_t i = 0; i < p->bytes[0] / 4; i++) {
         float a, b;
         memcpy(&a, out[0] + RIG_GUARD + 4 * i, 4);
         memcpy(&b, out[1] + RIG_GUARD + 4 * i, 4);
@@ -218,7 +231,7 @@ void verdict_floats(struct rig *r, struct verdict *v, const struct pair *p, cons
 void verdict_halves(struct rig *r, struct verdict *v, const struct pair *p, const char *where) {
     uint8_t *out[RIG_SIDES];
     rig_fetch(r, p, out);
-    for (size_t i = 0; i < p->bytes / 2; i++) {
+    for (size_t i = 0; i < p->bytes[0] / 2; i++) {
         uint16_t a, b;
         memcpy(&a, out[0] + RIG_GUARD + 2 * i, 2);
         memcpy(&b, out[1] + RIG_GUARD + 2 * i, 2);
@@ -231,10 +244,34 @@ void verdict_halves(struct rig *r, struct verdict *v, const struct pair *p, cons
 void verdict_bytes(struct rig *r, struct verdict *v, const struct pair *p, const char *where) {
     uint8_t *out[RIG_SIDES];
     rig_fetch(r, p, out);
-    for (size_t i = 0; i < p->bytes; i++)
+    for (size_t i = 0; i < p->bytes[0]; i++)
         if (out[0][RIG_GUARD + i] != out[1][RIG_GUARD + i]) verdict_note(v, (long)i, where);
     free(out[0]);
     free(out[1]);
+}
+
+void verdict_sample(struct rig *r, struct verdict *v, const struct pair *p, const int64_t *index, size_t n) {
+    uint8_t *out[RIG_SIDES];
+    uint32_t poison;
+    memset(&poison, POISON_BYTE, sizeof poison);
+    rig_fetch(r, p, out);
+    for (size_t i = 0; i < n; i++) {
+        float a, b;
+        memcpy(&a, out[0] + RIG_GUARD + 4 * i, 4);
+        memcpy(&b, out[1] + RIG_GUARD + 4 * (size_t)index[i], 4);
+        if (memcmp(&a, &b, 4) != 0 && !(fm_f32_is_nan(a) && fm_f32_is_nan(b)))
+            verdict_note(v, (long)index[i], "sample");
+    }
+    for (size_t i = 0; i < p->bytes[1] / 4; i++)
+        if (memcmp(out[1] + RIG_GUARD + 4 * i, &poison, 4) == 0) verdict_note(v, (long)i, "unwritten");
+    free(out[0]);
+    free(out[1]);
+}
+
+void verdict_oracle(struct verdict *v, float got, double truth, double budget, double scale) {
+    double share = fabs((double)got - truth) / (budget * scale);
+    if (!(share <= 1.0)) verdict_note(v, -1, "oracle");
+    if (!(share <= v->oracle)) v->oracle = share;
 }
 
 void verdict_overflow(struct rig *r, struct verdict *v) {
@@ -248,7 +285,7 @@ static void verdict_guards(struct rig *r, struct verdict *v) {
     for (int i = 0; i < r->n_held; i++)
         for (int s = 0; s < RIG_SIDES; s++)
             for (int end = 0; end < 2; end++) {
-                char *at = (char *)r->held[i].base[s] + (end ? RIG_GUARD + r->held[i].bytes : 0);
+                char *at = (char *)r->held[i].base[s] + (end ? RIG_GUARD + r->held[i].bytes[s] : 0);
                 rig_must(r, r->side[s]->copy_out(r->side[s], band, at, RIG_GUARD, &r->err));
                 for (int j = 0; j < RIG_GUARD; j++)
                     if (band[j] != GUARD_BYTE) verdict_note(v, j, "guard");
@@ -259,8 +296,10 @@ void verdict_end(struct rig *r, struct verdict *v) {
     verdict_guards(r, v);
     r->n_rows++;
     r->n_bad += v->mismatches != 0;
-    printf("%s,%s,%s,%s,%ld,%ld,%s,%s\n", v->op, v->dtype, v->shape, v->arm, v->mismatches, v->first,
-           v->where, v->mismatches == 0 ? "PASS" : "FAIL");
+    char oracle[32] = "";
+    if (!(v->oracle < 0.0)) (void)snprintf(oracle, sizeof oracle, "%.3g", v->oracle);
+    printf("%s,%s,%s,%s,%ld,%ld,%s,%s,%s\n", v->op, v->dtype, v->shape, v->arm, v->mismatches, v->first,
+           v->where, oracle, v->mismatches == 0 ? "PASS" : "FAIL");
     fflush(stdout);
     rig_reset(r);
 }

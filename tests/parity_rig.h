@@ -17,7 +17,7 @@ enum fill { FILL_NORMAL, FILL_OUTLIER, FILL_TINY, FILL_ZERO, FILL_SPECIAL, FILL_
 struct pair {
     void *p[RIG_SIDES];    /* data, inside the guards */
     void *base[RIG_SIDES]; /* what alloc gave */
-    size_t bytes;
+    size_t bytes[RIG_SIDES];
 };
 
 struct rig {
@@ -38,6 +38,7 @@ struct verdict {
     long mismatches;
     long first;        /* index of the first mismatch, in the buffer named by `where` */
     const char *where; /* "y", "d", "guard", "overflow", an error message */
+    double oracle;     /* worst error against float64, as a share of its budget; negative: not judged */
 };
 
 /* Opens both backends; a config that either refuses ends the program with exit 2. */
@@ -48,6 +49,10 @@ void rig_reset(struct rig *r); /* frees the buffers of the case before */
 /* Buffers: poisoned with NaN (0xff bytes) between guards, or holding a copy of host bytes. */
 struct pair rig_output(struct rig *r, size_t bytes);
 struct pair rig_input(struct rig *r, const void *host, size_t bytes);
+/* The same where the sides differ in size: the twin computes a sample of what the device does. */
+struct pair rig_output_sized(struct rig *r, size_t twin_bytes, size_t device_bytes);
+struct pair rig_input_sized(struct rig *r, const void *twin, size_t twin_bytes, const void *device,
+                            size_t device_bytes);
 void rig_poison(struct rig *r, const struct pair *p);
 
 void fill_floats(struct rig *r, enum fill f, float *x, size_t n);
@@ -66,6 +71,10 @@ void verdict_floats(struct rig *r, struct verdict *v, const struct pair *p, cons
 void verdict_halves(struct rig *r, struct verdict *v, const struct pair *p, const char *where);
 void verdict_bytes(struct rig *r, struct verdict *v, const struct pair *p, const char *where);
 void verdict_overflow(struct rig *r, struct verdict *v);
+/* Output index[i] of the device against output i of the twin, and no output of the device left as it was poisoned. */
+void verdict_sample(struct rig *r, struct verdict *v, const struct pair *p, const int64_t *index, size_t n);
+/* One value against float64: |got - truth| <= budget * scale. */
+void verdict_oracle(struct verdict *v, float got, double truth, double budget, double scale);
 /* Checks the guards of all buffers, then writes the CSV row. */
 void verdict_end(struct rig *r, struct verdict *v);
 int rig_wants(const struct rig *r, const char *op);
@@ -76,6 +85,8 @@ void parity_cache(struct rig *r);     /* rope kv_append: parity_cache.c */
 void parity_matmul(struct rig *r);    /* parity_matmul.c */
 void parity_attention(struct rig *r); /* parity_attention.c */
 void parity_fused(struct rig *r);     /* neighbours that the device merges: parity_fused.c */
+void parity_scale(struct rig *r);     /* a 7B model's products, sampled: parity_scale.c */
+void parity_far(struct rig *r);       /* attention at positions up to 131071, sampled: parity_far.c */
 void parity_steps(struct rig *r);     /* a small decode step, eager and as a replayed graph: parity_steps.c */
 
 #endif
