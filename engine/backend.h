@@ -37,6 +37,7 @@ struct kernel_launch {
     int threads, registers; /* of a block; of a thread, as loaded */
     size_t shared, dynamic; /* bytes: static, dynamic */
     int queried;            /* resident blocks a multiprocessor, as the driver says */
+    int measured;           /* the most seen alive at once on one; 0: not an instrumented build */
 };
 
 struct row_span; /* checksum.h */
@@ -58,6 +59,13 @@ struct fetch {
     size_t bytes;
 };
 #define FETCHES_MAX (2 * BATCH_MAX)
+
+/* One of the calls that time_calls times; i counts them. */
+typedef enum status backend_call(void *ctx, int i, struct err *err);
+
+/* What a device does at most, in a loop of nothing else: bytes read a second; bytes read plus bytes written of a copy;
+ * multiplications plus additions of wgmma on f16; of mma.sync on int8. */
+enum ceiling { CEILING_READ, CEILING_COPY, CEILING_F16, CEILING_S8, CEILINGS };
 
 /* Every function returns a status and leaves one sentence in err. `self` owns its device, stream, threads and all
  * memory it allocated; close releases everything still held. */
@@ -121,6 +129,15 @@ struct backend {
     /* Every kind of launch since open (the first BACKEND_LAUNCHES_MAX). NULL where there is no device. */
     enum status (*launches)(struct backend *self, struct kernel_launch out[BACKEND_LAUNCHES_MAX], int *n,
                             struct err *err);
+
+    /* ---- for benchmarks; NULL on the CPU ---- */
+    /* Seconds of n calls captured as one graph, after a launch that does not count. */
+    enum status (*time_calls)(struct backend *self, backend_call *call, void *ctx, int n, double *seconds,
+                              struct err *err);
+    /* 0 where the device cannot do it at all. */
+    enum status (*ceiling)(struct backend *self, enum ceiling what, double *per_second, struct err *err);
+    /* Bytes of device memory in use, by anyone. */
+    enum status (*memory_used)(struct backend *self, size_t *bytes, struct err *err);
 
     /* ---- for watchers (trace.h): nothing here changes what runs, or in which launches ---- */
     /* How many of the latest calls wait for a partner and have written nothing yet, and the census so far: [*n] */

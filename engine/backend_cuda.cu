@@ -267,7 +267,7 @@ static void fill_table(struct backend *b) {
     b->waiting = waiting_cuda;
     b->row_sums = row_sums_cuda;
     b->peek = peek_cuda;
-    b->launches = cuda_launches;
+    cuda_measure_table(b);
 }
 
 enum status backend_cuda_open(const struct backend_config *config, struct backend **out, struct err *err) {

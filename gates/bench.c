@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/rng.h"
+
 struct bench {
     engine *engine;
     struct bench_work work;
@@ -15,6 +17,19 @@ struct bench {
     struct hash128 first; /* of the first round */
 };
 
+#define TOKENS_SEED 42
+
+static enum status random_ids(bench *b, struct err *err) {
+    struct engine_info info;
+    engine_describe(b->engine, &info);
+    b->n_ids = (size_t)b->work.n_tokens;
+    b->ids = malloc(b->n_ids * sizeof *b->ids);
+    if (b->ids == NULL) return err_set(err, STATUS_NOMEM, "bench: out of memory");
+    for (size_t i = 0; i < b->n_ids; i++)
+        b->ids[i] = (int32_t)(rng_u64(TOKENS_SEED, i) % (uint64_t)info.n_vocab);
+    return STATUS_OK;
+}
+
 enum status bench_start(const char *model, const struct engine_config *config, const struct bench_work *w,
                         bench **out, struct err *err) {
     struct engine_info info;
@@ -23,7 +38,10 @@ enum status bench_start(const char *model, const struct engine_config *config, c
     if (b == NULL) return err_set(err, STATUS_NOMEM, "bench: out of memory");
     b->work = *w;
     enum status s = engine_open(model, config, &b->engine, err);
-    if (s == STATUS_OK) s = engine_encode(b->engine, w->prompt, w->prompt_bytes, 1, &b->ids, &b->n_ids, err);
+    if (s == STATUS_OK)
+        s = w->n_tokens > 0
+                ? random_ids(b, err)
+                : engine_encode(b->engine, w->prompt, w->prompt_bytes, 1, &b->ids, &b->n_ids, err);
     if (s == STATUS_OK && b->n_ids == 0)
         s = err_set(err, STATUS_USAGE, "bench: prompt %s has no tokens", w->prompt_name);
     if (s != STATUS_OK) {
@@ -97,22 +115,29 @@ static enum status check_rows(bench *b, const struct hash128 *h, struct err *err
                    want);
 }
 
-static enum status run_round(bench *b, struct timing *t, struct hash128 *hash, struct err *err) {
+static enum status device_bytes(bench *b, size_t *out, struct err *err) {
+    struct backend *backend = engine_backend(b->engine);
+    *out = 0;
+    return backend->memory_used == NULL ? STATUS_OK : backend->memory_used(backend, out, err);
+}
+
+static enum status run_round(bench *b, struct timing *t, struct bench_round *out, struct err *err) {
     session *s = NULL;
     RETURN_IF_ERROR(session_create(b->engine, &s, err));
     t->chain = hash_open();
     enum status status =
         t->chain != NULL ? run_session(b, s, t, err) : err_set(err, STATUS_NOMEM, "bench: out of memory");
-    if (t->chain != NULL) *hash = hash_peek(t->chain);
+    if (t->chain != NULL) out->logits = hash_peek(t->chain);
     hash_close(t->chain);
+    if (status == STATUS_OK) status = device_bytes(b, &out->device_bytes, err);
     session_close(s);
-    return status == STATUS_OK ? check_rows(b, hash, err) : status;
+    return status == STATUS_OK ? check_rows(b, &out->logits, err) : status;
 }
 
 enum status bench_run(bench *b, struct bench_round *out, struct err *err) {
     struct timing t;
     memset(&t, 0, sizeof t);
-    RETURN_IF_ERROR(run_round(b, &t, &out->logits, err));
+    RETURN_IF_ERROR(run_round(b, &t, out, err));
     out->prefill = (double)b->n_ids / t.prefill_s;
     out->decode = b->work.n_decode > 0 ? (double)b->work.n_decode / t.decode_s : (double)NAN;
     return STATUS_OK;
@@ -128,13 +153,13 @@ enum status bench_warm(bench *b, double seconds, struct err *err) {
 }
 
 enum status bench_ops(bench *b, struct op_times *prefill, struct op_times *decode, struct err *err) {
-    struct hash128 hash;
+    struct bench_round round;
     struct timing t;
     memset(&t, 0, sizeof t);
     t.prefill = prefill;
     t.decode = decode;
     RETURN_IF_ERROR(op_timer_attach(b->engine, err));
-    enum status s = run_round(b, &t, &hash, err);
+    enum status s = run_round(b, &t, &round, err);
     op_timer_detach();
     return s;
 }

@@ -15,12 +15,14 @@ struct bench_work {
     const void *prompt; /* bytes */
     size_t prompt_bytes;
     int n_decode; /* greedy steps after the prompt; an end token does not stop them */
+    int n_tokens; /* > 0: this many pseudo-random tokens are the prompt, whatever the text */
 };
 
 struct bench_round {
     double prefill;        /* tokens a second */
     double decode;         /* NaN when n_decode is 0 */
     struct hash128 logits; /* chain over the rows of the prompt's end and of every step */
+    size_t device_bytes;   /* in use at the end, by anyone: the most a generation needs; 0 on the CPU */
 };
 
 typedef struct bench bench;

@@ -142,7 +142,7 @@ Test(ab, every_round_is_written) {
 
 /* ---- one engine ---- */
 static bench *open_bench(void) {
-    static const struct bench_work work = {"test", "It was a dark night", 19, 2};
+    static const struct bench_work work = {"test", "It was a dark night", 19, 2, 0};
     struct engine_config c = engine_config_default();
     struct err err = {""};
     bench *b = NULL;

@@ -12,7 +12,7 @@ struct ab_args {
     struct cli_engine engine;
     const char *binary[2], *geometry[2]; /* of A and of B */
     const char *file, *csv;
-    int rounds, n_decode, decode;
+    int rounds, n_decode, decode, n_tokens;
     double warm_s, bar;
 };
 
@@ -26,6 +26,7 @@ enum {
     OPT_WARM,
     OPT_BAR,
     OPT_METRIC,
+    OPT_TOKENS,
     OPT_CSV
 };
 
@@ -39,6 +40,7 @@ static const struct argp_option options[] = {
     {"rounds", OPT_ROUNDS, "N", 0, "rounds of A, A again and B (default 7)", 2},
     {"warm", OPT_WARM, "SECONDS", 0, "warm-up of each side (default 1)", 2},
     {"file", 'f', "FILE", 0, "prompt (default fixtures/prompts/whale-512.txt)", 2},
+    {"tokens", OPT_TOKENS, "N", 0, "a prompt of N pseudo-random tokens instead of a file", 2},
     {"decode", OPT_DECODE, "N", 0, "decode steps after the prompt (default 16)", 2},
     {"csv", OPT_CSV, "FILE", 0, "write every round as CSV", 2},
     {NULL, 0, NULL, 0, NULL, 0}};
@@ -59,6 +61,9 @@ static error_t parse_bar(struct ab_args *a, int key, char *arg, struct argp_stat
     case OPT_DECODE:
         a->n_decode = cli_number(state, "--decode", arg, 0, 1 << 20);
         return 0;
+    case OPT_TOKENS:
+        a->n_tokens = cli_number(state, "--tokens", arg, 1, 1 << 20);
+        return 0;
     case OPT_WARM:
         a->warm_s = cli_real(state, "--warm", arg, 0, 3600);
         return 0;
@@ -70,6 +75,8 @@ static error_t parse_bar(struct ab_args *a, int key, char *arg, struct argp_stat
 static void check(const struct ab_args *a, struct argp_state *state) {
     if (a->binary[0] == NULL && a->binary[1] == NULL && a->geometry[0] == NULL && a->geometry[1] == NULL)
         argp_error(state, "give two sides: --a and --b, or --a-geometry and --b-geometry");
+    if (a->n_tokens > 0 && (a->binary[0] != NULL || a->binary[1] != NULL))
+        argp_error(state, "--tokens goes with geometries of this build, not with --a or --b");
     if (a->decode && a->n_decode == 0) argp_error(state, "--metric decode needs --decode of at least 1");
 }
 
@@ -218,7 +225,7 @@ static int run(int argc, char **argv) {
     (void)snprintf(path, sizeof path, "%.3900s/fixtures/prompts/whale-512.txt", cli_source_dir());
     const char *file = a.file != NULL ? a.file : path;
     if (slurp_file(file, &prompt, &n, &err) != STATUS_OK) return cli_fail("ab", &err);
-    struct bench_work w = {file, prompt, n, a.n_decode};
+    struct bench_work w = {file, prompt, n, a.n_decode, a.n_tokens};
     enum status s = measure(&a, &w, file, sides, &result, &err);
     for (int k = 0; k < 2; k++) bench_close(sides[k].bench);
     free(prompt);

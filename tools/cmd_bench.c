@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "gates/bench.h"
+#include "gates/bench_kernels.h"
 #include "gates/stats.h"
 #include "gates/table.h"
 #include "tools/commands.h"
@@ -16,18 +17,21 @@
 struct bench_args {
     struct cli_engine engine;
     const char *file, *csv;
-    int rounds, n_decode, ops;
+    int rounds, n_decode, n_tokens, ops, kernels;
     double warm_s;
 };
 
-enum { OPT_ROUNDS = 0x500, OPT_DECODE, OPT_WARM, OPT_CSV, OPT_OPS };
+enum { OPT_ROUNDS = 0x500, OPT_DECODE, OPT_TOKENS, OPT_WARM, OPT_CSV, OPT_OPS, OPT_KERNELS };
 
 static const struct argp_option options[] = {
     {"file", 'f', "FILE", 0, "prompt (default fixtures/prompts/whale-512.txt)", 1},
+    {"tokens", OPT_TOKENS, "N", 0, "a prompt of N pseudo-random tokens instead of a file", 1},
     {"decode", OPT_DECODE, "N", 0, "decode steps after the prompt (default 32)", 1},
     {"rounds", OPT_ROUNDS, "N", 0, "rounds that count (default 5)", 1},
     {"warm", OPT_WARM, "SECONDS", 0, "warm-up before them (default 1)", 1},
     {"ops", OPT_OPS, NULL, 0, "one more round with every op timed apart", 1},
+    {"kernels", OPT_KERNELS, NULL, 0,
+     "no model: single ops of a CUDA device at the shapes of a 7B model, beside its own ceilings", 1},
     {"csv", OPT_CSV, "FILE", 0, "write rounds and ops as CSV", 1},
     {NULL, 0, NULL, 0, NULL, 0}};
 
@@ -42,6 +46,12 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case OPT_DECODE:
         a->n_decode = cli_number(state, "--decode", arg, 0, 1 << 20);
+        return 0;
+    case OPT_TOKENS:
+        a->n_tokens = cli_number(state, "--tokens", arg, 1, 1 << 20);
+        return 0;
+    case OPT_KERNELS:
+        a->kernels = 1;
         return 0;
     case OPT_ROUNDS:
         a->rounds = cli_number(state, "--rounds", arg, 1, ROUNDS_MAX);
@@ -75,7 +85,9 @@ static const struct argp argp = {
     "Examples:\n"
     "  forkgate bench\n"
     "  forkgate bench -f fixtures/prompts/boat-2k.txt --decode 64 --rounds 9 --ops\n"
-    "  forkgate bench --backend cuda --route q8 --csv bench.csv\n",
+    "  forkgate bench --backend cuda --route q8 --csv bench.csv\n"
+    "  forkgate bench --backend cuda -m 7b.gguf --tokens 3325 --ops\n"
+    "  forkgate bench --backend cuda --kernels --rounds 7 --csv kernels.csv\n",
     children,
     NULL,
     NULL};
@@ -100,6 +112,10 @@ static void print_rounds(const struct bench_args *a, const struct measured *m, s
     printf("median     prefill %10.2f tok/s   decode %8.2f tok/s\n", stats_median(m->prefill, (size_t)m->n),
            stats_median(m->decode, (size_t)m->n));
     printf("logits %s in all %d rounds\n", hash, m->n);
+    size_t first = m->rounds[0].device_bytes, last = m->rounds[m->n - 1].device_bytes;
+    if (first > 0)
+        printf("device memory %.3f GB in use in round 1, %+.0f bytes in round %d\n", (double)first * 1e-9,
+               (double)last - (double)first, m->n);
 }
 
 static double sum_of(const struct op_times *t) {
@@ -126,15 +142,16 @@ static void put_op(table_writer *w, const char *phase, enum timed_op op, const s
     table_put_text(w, op_timer_name(op));
     table_put_u64(w, t->calls[op]);
     table_put_f64(w, t->seconds[op]);
+    table_put_empty(w);
     table_end_row(w);
 }
 
 static enum status write_csv(const struct bench_args *a, const struct measured *m, struct err *err) {
     static const char *const columns[] = {"what",  "round", "prefill_tok_s", "decode_tok_s", "logits",
-                                          "phase", "op",    "calls",         "seconds"};
+                                          "phase", "op",    "calls",         "seconds",      "device_bytes"};
     char hash[HASH_TEXT_BYTES];
     table_writer *w = NULL;
-    RETURN_IF_ERROR(table_writer_open(a->csv, NULL, TABLE_CRLF, columns, 9, &w, err));
+    RETURN_IF_ERROR(table_writer_open(a->csv, NULL, TABLE_CRLF, columns, 10, &w, err));
     for (int i = 0; i < m->n; i++) {
         hash_format(&m->rounds[i].logits, hash);
         table_put_text(w, "round");
@@ -143,6 +160,7 @@ static enum status write_csv(const struct bench_args *a, const struct measured *
         table_put_f64(w, m->decode[i]);
         table_put_text(w, hash);
         for (int k = 0; k < 4; k++) table_put_empty(w);
+        table_put_u64(w, m->rounds[i].device_bytes);
         table_end_row(w);
     }
     for (int op = 0; a->ops && op < TIMED_OPS; op++) {
@@ -173,6 +191,34 @@ static enum status measure(const struct bench_args *a, const struct bench_work *
     return s;
 }
 
+/* ---- single ops ---------------------------------------------------------------------------------------------------- */
+static void kernels_progress(int done, int all) {
+    cli_progress("bench: round", (uint64_t)done, (uint64_t)all);
+}
+
+static int run_kernels(const struct bench_args *a) {
+    static struct kernel_times t;
+    struct err err = {""};
+    enum status s = bench_kernels(&a->engine.config.compute, a->rounds, &t, kernels_progress, &err);
+    cli_progress_end();
+    if (s == STATUS_OK && a->csv != NULL) s = bench_kernels_csv(a->csv, &t, &err);
+    if (s != STATUS_OK) return cli_fail("bench", &err);
+    for (int c = 0; c < CEILINGS; c++)
+        printf("ceiling %-12s %10.1f %s\n", ceiling_name((enum ceiling)c),
+               stats_median(t.ceiling[c], (size_t)t.rounds) *
+                   (c == CEILING_READ || c == CEILING_COPY ? 1e-9 : 1e-12),
+               c == CEILING_READ || c == CEILING_COPY ? "GB/s" : "T/s");
+    for (int i = 0; i < t.n; i++) {
+        const struct kernel_time *k = &t.time[i];
+        enum ceiling of;
+        double us = 1e6 * stats_median(k->seconds, (size_t)t.rounds), share = kernel_share(&t, k, &of);
+        printf("%-3s %-17s %-38s %9.2f us %8.1f GB/s %7.1f T/s  %3.0f %% of %s\n", route_name(k->route),
+               k->op, k->shape, us, k->bytes / us * 1e-3, k->operations / us * 1e-6, 100.0 * share,
+               ceiling_name(of));
+    }
+    return 0;
+}
+
 static int run(int argc, char **argv) {
     static struct measured m;
     struct bench_args a;
@@ -185,10 +231,11 @@ static int run(int argc, char **argv) {
     a.n_decode = 32;
     a.warm_s = 1.0;
     cli_parse(&argp, argc, argv, &a);
+    if (a.kernels) return run_kernels(&a);
     (void)snprintf(path, sizeof path, "%.3900s/fixtures/prompts/whale-512.txt", cli_source_dir());
     if (slurp_file(a.file != NULL ? a.file : path, &prompt, &n, &err) != STATUS_OK)
         return cli_fail("bench", &err);
-    struct bench_work w = {a.file != NULL ? a.file : "whale-512.txt", prompt, n, a.n_decode};
+    struct bench_work w = {a.file != NULL ? a.file : "whale-512.txt", prompt, n, a.n_decode, a.n_tokens};
     bench_clock(clock, sizeof clock);
     enum status s = measure(&a, &w, &m, &n_prompt, &err);
     free(prompt);

@@ -57,6 +57,7 @@ struct launch_kind {
     enum kernel_id id;
     int threads;
     size_t dynamic;
+    int measured; /* probe.h */
 };
 
 struct cuda_context {
@@ -123,6 +124,10 @@ int waiting_cuda(struct backend *self, struct kernel_count out[BACKEND_KERNELS_M
 enum status row_sums_cuda(struct backend *self, const struct row_span *rows, struct row_sum *host,
                           struct err *err);
 enum status peek_cuda(struct backend *self, void *host, const void *src, size_t bytes, struct err *err);
+
+/* ---- measure.cu ------------------------------------------------------------------------------------------------ */
+/* Sets launches, time_calls, ceiling and memory_used of a table. */
+void cuda_measure_table(struct backend *b);
 
 /* ---- weights.cu ------------------------------------------------------------------------------------------------ */
 enum status cuda_weight_upload(struct backend *self, enum weight_use use, enum dtype dtype, const void *src,

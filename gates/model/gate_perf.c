@@ -62,7 +62,7 @@ static enum status read_prompt(struct perf *p, struct err *err) {
 }
 
 static enum status start(struct perf *p, int k, const struct side *s, struct ab_plan *plan, struct err *err) {
-    struct bench_work w = {PROMPT, p->prompt, p->prompt_bytes, N_DECODE};
+    struct bench_work w = {PROMPT, p->prompt, p->prompt_bytes, N_DECODE, 0};
     if (s->kind == SIDE_BINARY) {
         struct ab_binary b = {s->spec, s->model, p->prompt_file, s->config, N_DECODE, WARM_S};
         p->binary[k] = b;

@@ -17,6 +17,17 @@ head -n 1 bench.csv | grep -q '^what,round,prefill_tok_s,decode_tok_s,logits,pha
 [ "$(grep -c '^round,' bench.csv)" -eq 3 ] || fail 'one row a round'
 [ "$(grep -c '^op,' bench.csv)" -eq 20 ] || fail 'ten ops, two phases'
 
+# a prompt of tokens; without a device nothing is said of device memory, and single ops are refused in one line
+expect 0 "$forkgate" bench --tokens 9 --decode 1 --warm 0 --rounds 1
+has out '9 prompt tokens, 1 decode steps'
+lacks out 'device memory'
+"$forkgate" bench --kernels --rounds 1 --csv kernels.csv >out 2>err
+case $? in
+0) has out 'ceiling read' && has kernels.csv 'what,name,route,shape,rounds,calls,median,least,most,GBps,Tops,ceiling,share' ;;
+2) lines err 1 ;;
+*) fail 'exit of bench --kernels' ;;
+esac
+
 # ab: the bar is named first, every round is printed, A again stands beside; any decision, but one
 for sides in "--b-geometry fa_tkv=64" "--a $forkgate --b-geometry fa_tkv=16"; do
   code=0
@@ -44,6 +55,8 @@ expect 2 "$forkgate" ab --b-geometry fa_tkv=64 --metric decode --decode 0
 # shellcheck disable=SC2086
 expect 2 "$forkgate" ab --a "$forkgate" --b /bin/false $small --rounds 3
 has err '/bin/false bench: exit 1'
+expect 2 "$forkgate" ab --a "$forkgate" --b-geometry fa_tkv=16 --tokens 9
+has err 'tokens goes with geometries of this build'
 expect 2 "$forkgate" bench --rounds 0
 expect 2 "$forkgate" bench -f nowhere.txt
 
