@@ -20,7 +20,9 @@ static const struct argp_option options[] = {
     {"sm-registers", OPT_REGISTERS, "N", 0, "its registers (default 65536)", 1},
     {"sm-threads", OPT_THREADS, "N", 0, "its threads (default 2048)", 1},
     {"kernel", OPT_KERNEL, "NAME", 0, "only this kernel", 1},
-    {"device", OPT_DEVICE, NULL, 0, "also launch every kernel here and ask the driver (rows graded queried)",
+    {"device", OPT_DEVICE, NULL, 0,
+     "also launch every kernel here and ask the driver (rows graded queried), and count the blocks alive at "
+     "once (measured: forkgate-probe)",
      1},
     {"csv", OPT_CSV, "FILE", 0, "write the rows as CSV", 1},
     {NULL, 0, NULL, 0, NULL, 0}};
@@ -64,7 +66,11 @@ static const struct argp argp = {
     "multiprocessor.\v"
     "Grades: derived - from sizes, with 1 KB of shared memory a block for the system; registers are those of "
     "the sm_90a "
-    "code. queried - the driver's answer for what was launched. The two are never mixed in one row.\n\n"
+    "code. queried - the driver's answer for what was launched. measured - the most blocks of a launch that "
+    "were seen "
+    "alive at once on one multiprocessor, by counters in the kernels of the build forkgate-probe; registers "
+    "are those of "
+    "that code. Grades are never mixed in one row.\n\n"
     "Examples:\n"
     "  forkgate occupancy --kernel fa_prefill_f16kv\n"
     "  forkgate occupancy --sm-smem 100 --kernel fa_prefill_f16kv\n"
@@ -127,6 +133,8 @@ static enum status queried_rows(struct rows *o, struct err *err) {
     for (int i = 0; i < n; i++) {
         struct residency r = {-1, -1, -1, -1, seen[i].queried};
         row(o, d.name, &seen[i].needs, &r, "queried");
+        r.resident = seen[i].measured;
+        if (seen[i].measured > 0) row(o, d.name, &seen[i].needs, &r, "measured");
     }
     return STATUS_OK;
 }
@@ -161,5 +169,6 @@ static int run_occupancy(int argc, char **argv) {
     return 0;
 }
 
-const struct command cmd_occupancy = {
-    "occupancy", "blocks of each kernel on a multiprocessor: derived, queried", &argp, run_occupancy};
+const struct command cmd_occupancy = {"occupancy",
+                                      "blocks of each kernel on a multiprocessor: derived, queried, measured",
+                                      &argp, run_occupancy};

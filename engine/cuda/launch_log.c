@@ -3,14 +3,34 @@
  * Exercise: forkgate occupancy --device */
 #include "check.h"
 
+#ifdef FORKGATE_OCCUPANCY_PROBE
+#include "probe.h"
+
+static void note_alive(const struct cuda_context *c, struct launch_kind *kind) {
+    int most;
+    if (c->capturing != NULL) return; /* nothing has run yet */
+    if (cuda_probe_take(&most) == cudaSuccess && most > kind->measured) kind->measured = most;
+}
+#else
+static void note_alive(const struct cuda_context *c, const struct launch_kind *kind) {
+    (void)c;
+    (void)kind;
+}
+#endif
+
 void cuda_launch_note(struct cuda_context *c, enum kernel_id id, const void *func, int threads,
                       size_t dynamic) {
-    for (int i = c->n_kinds - 1; i >= 0; i--)
-        if (c->kinds[i].func == func && c->kinds[i].threads == threads && c->kinds[i].dynamic == dynamic)
-            return;
-    if (c->n_kinds == BACKEND_LAUNCHES_MAX) return;
-    struct launch_kind kind = {func, id, threads, dynamic};
-    c->kinds[c->n_kinds++] = kind;
+    int i = c->n_kinds - 1;
+    while (i >= 0 &&
+           (c->kinds[i].func != func || c->kinds[i].threads != threads || c->kinds[i].dynamic != dynamic))
+        i--;
+    if (i < 0) {
+        if (c->n_kinds == BACKEND_LAUNCHES_MAX) return;
+        struct launch_kind kind = {func, id, threads, dynamic, 0};
+        i = c->n_kinds++;
+        c->kinds[i] = kind;
+    }
+    note_alive(c, &c->kinds[i]);
 }
 
 enum status cuda_launches(struct backend *self, struct kernel_launch out[BACKEND_LAUNCHES_MAX], int *n,
@@ -29,6 +49,7 @@ enum status cuda_launches(struct backend *self, struct kernel_launch out[BACKEND
         l->registers = a.numRegs;
         l->shared = a.sharedSizeBytes;
         l->dynamic = k->dynamic;
+        l->measured = k->measured;
     }
     return STATUS_OK;
 }

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "../cuda/fa.cuh"
+#include "../cuda/probe.cuh"
 
 #define FA_DEC_THREADS (FA_DEC_WARPS * WARP)
 
@@ -162,6 +163,7 @@ __device__ __forceinline__ void fa_dec_chunk(float o[fa_dec<HD>::N8][4], const f
 }
 
 template <int TKV, int HD> __global__ void __launch_bounds__(FA_DEC_THREADS) fa_decode_kernel(fa_args a) {
+    PROBE_BLOCK();
     constexpr int N8 = fa_dec<HD>::N8;
     extern __shared__ __align__(128) uint16_t fa_smem[];
     fa_dec<HD> sm(fa_smem);

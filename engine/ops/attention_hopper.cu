@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "../cuda/fa_hopper.cuh"
+#include "../cuda/probe.cuh"
 
 static_assert(FA_HOPPER_SPAN % FA_TKV_MAX == 0, "a span holds whole tiles");
 
@@ -76,6 +77,7 @@ template <int TKV, int HD, int WGS>
 __global__ void __launch_bounds__((WGS + 1) * 128, 3 - WGS)
     fa_hopper_kernel(const __grid_constant__ CUtensorMap k, const __grid_constant__ CUtensorMap v,
                      fa_args a) {
+    PROBE_BLOCK();
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     constexpr int STAGE = HD * FA_HOPPER_SPAN * 2, TQ = WGS * FA_HOPPER_ROWS;
     extern __shared__ uint8_t smem[];

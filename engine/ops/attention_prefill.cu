@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "../cuda/fa.cuh"
+#include "../cuda/probe.cuh"
 
 /* Query rows row0 + warp*16 + g (h = 0) and + 8 (h = 1) of one head. */
 template <int HD> struct fa_rows {
@@ -114,6 +115,7 @@ __device__ __forceinline__ void fa_finish(fa_rows<HD> &r, const fa_place &at, fl
 
 template <int TKV, int HD>
 __global__ void __launch_bounds__(FA_TQ_MAX / FA_ROWS_PER_WARP * WARP) fa_prefill_kernel(fa_args a) {
+    PROBE_BLOCK();
     constexpr int ROW = HD + FA_PAD, N8 = TKV / 8;
     extern __shared__ __align__(128) uint16_t fa_smem[];
     int tq = blockDim.x / WARP * FA_ROWS_PER_WARP, head = blockIdx.y, kv_head = head / a.group;

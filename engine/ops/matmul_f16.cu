@@ -5,6 +5,7 @@
  * Source: ours; CUTLASS's multistage structure. Exercise: device_parity --op matmul --route f16 */
 #include "../cuda/check.h"
 #include "../cuda/mma.cuh"
+#include "../cuda/probe.cuh"
 #include "matmul_cuda.h"
 
 #define GEMM_ROW     (GEMM_BK + GEMM_PAD) /* elements of a staged row */
@@ -59,6 +60,7 @@ __device__ __forceinline__ void gemm_store(const float acc[MT][4][4], int64_t ro
 template <int BM>
 __global__ void __launch_bounds__(GEMM_THREADS)
     gemm_f16_kernel(gemm_operand act, gemm_operand w, const float *bias, float *y) {
+    PROBE_BLOCK();
     constexpr int MT = BM / 32, STAGE = (BM + GEMM_BN) * GEMM_ROW * 2;
     extern __shared__ __align__(128) uint8_t smem[];
     int64_t row0 = (int64_t)blockIdx.y * BM, col0 = (int64_t)blockIdx.x * GEMM_BN;

@@ -6,6 +6,7 @@
  * Source: ours. Exercise: device_parity --op matmul --route f16 */
 #include "../cuda/check.h"
 #include "../cuda/mma.cuh"
+#include "../cuda/probe.cuh"
 #include "matmul_cuda.h"
 
 #define GEMV_ROW    (GEMV_BK + GEMM_PAD)
@@ -31,6 +32,7 @@ __device__ __forceinline__ void gemv_stage(uint32_t dst, const gemv_args &g, int
 }
 
 __global__ void __launch_bounds__(WARP) gemv_f16_kernel(gemv_args g) {
+    PROBE_BLOCK();
     extern __shared__ __align__(128) uint8_t smem[];
     int lane = threadIdx.x;
     int64_t n0 = (int64_t)blockIdx.x * GEMV_TILE;

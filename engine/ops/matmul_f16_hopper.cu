@@ -6,6 +6,7 @@
 #include "../cuda/check.h"
 #include "../cuda/hopper.cuh"
 #include "../cuda/tensor_map.h"
+#include "../cuda/probe.cuh"
 #include "matmul_cuda.h"
 
 #define WG_CLUSTER 2
@@ -136,6 +137,7 @@ template <int BN>
 __global__ void WG_CLUSTER_DIMS __launch_bounds__(WG_THREADS, 1)
     gemm_hopper_kernel(const __grid_constant__ CUtensorMap act, const __grid_constant__ CUtensorMap w,
                        wg_args g) {
+    PROBE_BLOCK();
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     using S = wg_stage<BN>;
     extern __shared__ uint8_t smem[];

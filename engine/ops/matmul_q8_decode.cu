@@ -9,6 +9,7 @@
 #include "../cuda/check.h"
 #include "../cuda/reduce.cuh"
 #include "../cuda/units.cuh"
+#include "../cuda/probe.cuh"
 #include "matmul_cuda.h"
 
 #define MMVQ_PAIR 2 /* weight rows of a lane */
@@ -152,6 +153,7 @@ __device__ __forceinline__ float mmvq_chain(const mmvq_args &g, const mmvq_share
 
 template <int T>
 __global__ void __launch_bounds__(MMVQ_THREADS) mmvq_kernel(const __grid_constant__ mmvq_args g) {
+    PROBE_BLOCK();
     extern __shared__ __align__(16) float2 mmvq_smem[];
     int i = 0;
     while (i + 1 < g.count && (int)blockIdx.x >= g.m[i + 1].first) i++;

@@ -5,6 +5,7 @@
  * Source: ours; the structure of ggml's mmq. Exercise: device_parity --op matmul --route q8 */
 #include "../cuda/check.h"
 #include "../cuda/units.cuh"
+#include "../cuda/probe.cuh"
 #include "matmul_cuda.h"
 
 #define MMQ_ROW     (MMQ_BK + MMQ_PAD) /* bytes of a staged row of codes */
@@ -192,6 +193,7 @@ __device__ __forceinline__ void mmq_super(mmq_tiles &t, const mmq_stage &s, uint
 }
 
 template <int T> __global__ void __launch_bounds__(MMQ_THREADS, MMQ_RESIDENT) mmq_kernel(mmq_args g) {
+    PROBE_BLOCK();
     extern __shared__ __align__(128) uint8_t smem[];
     mmq_stage &s = *(mmq_stage *)(void *)smem;
     int64_t n0 = (int64_t)blockIdx.x * MMQ_BN, row0 = (int64_t)blockIdx.y * MMQ_BM;
