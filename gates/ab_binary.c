@@ -5,15 +5,13 @@
 #include <string.h>
 
 #include "gates/ab.h"
-#include "gates/child_process.h"
+#include "gates/child_engine.h"
 #include "gates/table.h"
 
 #define CHILD_TIMEOUT_S 600.0
 
 static void add_arguments(const struct ab_binary *b, const char *csv, struct child_args *args) {
-    char geometry[96], warm[32];
-    const struct engine_config *c = &b->config;
-    geometry_format(&c->compute.geometry, geometry, sizeof geometry);
+    char warm[32];
     (void)snprintf(warm, sizeof warm, "%.3f", b->warm_s);
     child_add(args, b->path);
     child_add_pair(args, "bench", "-m");
@@ -23,14 +21,7 @@ static void add_arguments(const struct ab_binary *b, const char *csv, struct chi
     child_add_number(args, "--rounds", 1);
     child_add_pair(args, "--warm", warm);
     child_add_pair(args, "--csv", csv);
-    child_add_pair(args, "--backend", c->backend == BACKEND_CUDA ? "cuda" : "cpu");
-    child_add_pair(args, "--route", route_name(c->compute.route));
-    child_add_pair(args, "--arch", arch_name(c->compute.arch));
-    child_add_pair(args, "--geometry", geometry);
-    child_add_pair(args, "--kv", kv_dtype_name(c->kv));
-    child_add_number(args, "--chunk", c->chunk);
-    child_add_number(args, "--threads", c->compute.n_threads);
-    if (!c->compute.graphs) child_add(args, "--no-graph");
+    child_add_engine(args, &b->config);
 }
 
 /* The one row with what = round. */

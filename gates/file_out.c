@@ -12,6 +12,14 @@
 
 #define TEMP_ATTEMPTS 100 /* names left behind by killed processes with the same id are passed over */
 
+#define PIECE 65536 /* bytes of a write */
+
+void (*file_out_step_hook)(void);
+
+static void step(void) {
+    if (file_out_step_hook != NULL) file_out_step_hook();
+}
+
 static enum status io_error(const struct file_out *f, const char *doing, struct err *err) {
     return err_set(err, STATUS_IO, "%s: %s: %s", f->path, doing, strerror(errno));
 }
@@ -37,7 +45,8 @@ enum status file_out_open(struct file_out *f, const char *path, struct err *err)
         return err_set(err, STATUS_NOMEM, "%s: out of memory", path);
     }
     for (int i = 0; i < TEMP_ATTEMPTS && f->fd < 0; i++) {
-        (void)snprintf(f->temp, room, "%s.tmp-%ld-%d", path, (long)getpid(), i);
+        (void)snprintf(f->temp, room, "%s" FILE_OUT_TEMP "%ld-%d", path, (long)getpid(), i);
+        step();
         f->fd = open(f->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (f->fd < 0 && errno != EEXIST) break;
     }
@@ -53,7 +62,8 @@ enum status file_out_write(struct file_out *f, unsigned long long offset, const 
                            struct err *err) {
     const char *from = bytes;
     while (n > 0) {
-        ssize_t put = pwrite(f->fd, from, n, (off_t)offset);
+        step();
+        ssize_t put = pwrite(f->fd, from, n < PIECE ? n : PIECE, (off_t)offset);
         if (put < 0 && errno == EINTR) continue;
         if (put <= 0) return io_error(f, "writing", err);
         from += put;
@@ -70,15 +80,18 @@ static void sync_folder(const char *path) {
     int folder = open(dirname(copy), O_RDONLY | O_CLOEXEC);
     free(copy);
     if (folder < 0) return;
+    step();
     (void)fsync(folder);
     (void)close(folder);
 }
 
 enum status file_out_publish(struct file_out *f, struct err *err) {
+    step();
     if (fsync(f->fd) != 0) return io_error(f, "fsync", err);
     int closed = close(f->fd);
     f->fd = -1;
     if (closed != 0) return io_error(f, "closing", err);
+    step();
     if (rename(f->temp, f->path) != 0) return io_error(f, "renaming the finished file", err);
     free(f->temp);
     f->temp = NULL;

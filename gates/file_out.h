@@ -12,6 +12,12 @@ struct file_out {
     char *path, *temp;
 };
 
+#define FILE_OUT_TEMP ".tmp-" /* in the name of what a killed process leaves: PATH.tmp-PID-N */
+
+/* Called before every step that touches the disk (open, write of at most 64 KiB, sync, rename). For tests, which end the
+ * process there. NULL: off. */
+extern void (*file_out_step_hook)(void);
+
 /* STATUS_USAGE when something that is not a regular file stands at path (a rename would replace a device). */
 enum status file_out_open(struct file_out *f, const char *path, struct err *err);
 

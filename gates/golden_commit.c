@@ -9,9 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "gates/file_out.h"
 #include "gates/golden_refresh.h"
 
-#define CHUNK 65536 /* bytes of a write; each is a step of its own */
+#define MANIFEST_TEMP "manifest.csv" FILE_OUT_TEMP
 
 void (*refresh_step_hook)(int step);
 static int steps_done;
@@ -20,54 +21,6 @@ static int steps_done;
 static void step(void) {
     steps_done++;
     if (refresh_step_hook != NULL) refresh_step_hook(steps_done);
-}
-
-/* ---- files --------------------------------------------------------------------------------------------------- */
-static enum status write_chunks(int fd, const uint8_t *bytes, size_t n, const char *path, struct err *err) {
-    while (n > 0) {
-        size_t part = n < CHUNK ? n : CHUNK;
-        step();
-        ssize_t w = write(fd, bytes, part);
-        if (w < 0 && errno == EINTR) continue;
-        if (w <= 0) return err_set(err, STATUS_IO, "%s: %s", path, w < 0 ? strerror(errno) : "disk full");
-        bytes += w;
-        n -= (size_t)w;
-    }
-    step();
-    return fsync(fd) == 0 ? STATUS_OK : err_set(err, STATUS_IO, "%s: fsync: %s", path, strerror(errno));
-}
-
-static enum status sync_folder(const char *path, struct err *err) {
-    char folder[2304];
-    (void)snprintf(folder, sizeof folder, "%s", path);
-    char *slash = strrchr(folder, '/');
-    if (slash != NULL) *slash = '\0';
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return err_set(err, STATUS_IO, "%s: %s", folder, strerror(errno));
-    step();
-    int bad = fsync(fd);
-    (void)close(fd);
-    return bad == 0 ? STATUS_OK : err_set(err, STATUS_IO, "%s: fsync: %s", folder, strerror(errno));
-}
-
-/* Writes beside path, syncs, renames, syncs the folder. */
-static enum status put_file(const char *path, const void *bytes, size_t n, struct err *err) {
-    char part[2400];
-    (void)snprintf(part, sizeof part, "%s.part", path);
-    step();
-    int fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (fd < 0) return err_set(err, STATUS_IO, "%s: %s", part, strerror(errno));
-    enum status s = write_chunks(fd, bytes, n, part, err);
-    if (close(fd) != 0 && s == STATUS_OK) s = err_set(err, STATUS_IO, "%s: %s", part, strerror(errno));
-    if (s == STATUS_OK) {
-        step();
-        if (rename(part, path) != 0) s = err_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
-    }
-    if (s != STATUS_OK) {
-        (void)unlink(part);
-        return s;
-    }
-    return sync_folder(path, err);
 }
 
 /* ---- orphans ------------------------------------------------------------------------------------------------- */
@@ -84,27 +37,34 @@ static int ends_with(const char *text, const char *end) {
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-static void sweep_folder(const struct golden_set *s, const char *folder) {
-    char path[4096];
-    (void)snprintf(path, sizeof path, "%s/%s", s->dir, folder);
-    DIR *d = opendir(path);
+static void sweep(const char *folder, const char *file) {
+    char path[4600];
+    (void)snprintf(path, sizeof path, "%s/%s", folder, file);
+    step();
+    (void)unlink(path); /* an orphan that stays is no harm */
+}
+
+static void sweep_folder(const struct golden_set *s, const char *name) {
+    char folder[4096];
+    (void)snprintf(folder, sizeof folder, "%s/%s", s->dir, name);
+    DIR *d = opendir(folder);
     if (d == NULL) return;
     for (struct dirent *f; (f = readdir(d)) != NULL;) {
-        if (!ends_with(f->d_name, ".fgd") && !ends_with(f->d_name, ".fgd.part")) continue;
-        if (named(s, folder, f->d_name)) continue;
-        (void)snprintf(path, sizeof path, "%s/%s/%s", s->dir, folder, f->d_name);
-        step();
-        (void)unlink(path); /* an orphan that stays is no harm */
+        int whole = ends_with(f->d_name, ".fgd"), part = strstr(f->d_name, ".fgd" FILE_OUT_TEMP) != NULL;
+        if (part || (whole && !named(s, name, f->d_name))) sweep(folder, f->d_name);
     }
     (void)closedir(d);
 }
 
-/* Dumps that the manifest on disk does not name, in every folder ARCH-ROUTE. */
+/* Dumps that the manifest on disk does not name, in every folder ARCH-ROUTE, and what killed refreshes left. */
 static void sweep_orphans(const struct golden_set *s) {
     DIR *d = opendir(s->dir);
     if (d == NULL) return;
     for (struct dirent *f; (f = readdir(d)) != NULL;)
-        if (strncmp(f->d_name, "sm_", 3) == 0) sweep_folder(s, f->d_name);
+        if (strncmp(f->d_name, "sm_", 3) == 0)
+            sweep_folder(s, f->d_name);
+        else if (strncmp(f->d_name, MANIFEST_TEMP, strlen(MANIFEST_TEMP)) == 0)
+            sweep(s->dir, f->d_name);
     (void)closedir(d);
 }
 
@@ -172,7 +132,7 @@ static enum status put_dump(const struct golden_set *s, const struct refresh_ite
         return err_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
     (void)snprintf(path, sizeof path, "%s/%s", s->dir, item->entry.file);
     const void *bytes = dump_bytes(item->candidate, &n);
-    return put_file(path, bytes, n, err);
+    return file_out_whole(path, bytes, n, err);
 }
 
 /* The set as it will be: changed entries replaced, new ones added. */
@@ -202,9 +162,18 @@ static enum status put_manifest(const struct refresh_plan *p, const char *reason
     enum status s = golden_format(&next, &text, &n, err);
     free(next.entries);
     (void)snprintf(path, sizeof path, "%s/manifest.csv", p->set->dir);
-    if (s == STATUS_OK) s = put_file(path, text, n, err);
+    if (s == STATUS_OK) s = file_out_whole(path, text, n, err);
     free(text);
     return s;
+}
+
+static enum status commit_locked(const struct refresh_plan *p, const char *reason, struct err *err) {
+    RETURN_IF_ERROR(check_unmoved(p->set, err));
+    sweep_orphans(p->set);
+    for (size_t i = 0; i < p->n; i++)
+        if (p->items[i].state == REFRESH_CHANGED || p->items[i].state == REFRESH_NEW)
+            RETURN_IF_ERROR(put_dump(p->set, &p->items[i], err));
+    return put_manifest(p, reason, err);
 }
 
 enum status refresh_commit(const struct refresh_plan *p, const char *reason, struct err *err) {
@@ -212,12 +181,9 @@ enum status refresh_commit(const struct refresh_plan *p, const char *reason, str
     steps_done = 0;
     RETURN_IF_ERROR(may_commit(p, reason, err));
     RETURN_IF_ERROR(take_lock(p->set->dir, &lock, err));
-    enum status s = check_unmoved(p->set, err);
-    if (s == STATUS_OK) sweep_orphans(p->set);
-    for (size_t i = 0; i < p->n && s == STATUS_OK; i++)
-        if (p->items[i].state == REFRESH_CHANGED || p->items[i].state == REFRESH_NEW)
-            s = put_dump(p->set, &p->items[i], err);
-    if (s == STATUS_OK) s = put_manifest(p, reason, err);
+    file_out_step_hook = step;
+    enum status s = commit_locked(p, reason, err);
+    file_out_step_hook = NULL;
     (void)close(lock);
     return s;
 }

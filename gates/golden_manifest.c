@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "gates/golden.h"
+#include "gates/slurp.h"
 #include "gates/table.h"
 
 enum column {
@@ -120,30 +121,6 @@ static enum status get_entries(const table *t, struct golden_set *s, struct err 
     return STATUS_OK;
 }
 
-static enum status read_bytes(const char *path, char **out, size_t *n, struct err *err) {
-    FILE *f = fopen(path, "rb");
-    if (f == NULL) return err_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
-    size_t room = 0, got;
-    *out = NULL;
-    *n = 0;
-    do {
-        char *grown = realloc(*out, room += 65536);
-        if (grown == NULL) {
-            free(*out);
-            (void)fclose(f);
-            return err_set(err, STATUS_NOMEM, "%s: out of memory", path);
-        }
-        *out = grown;
-        got = fread(*out + *n, 1, room - *n, f);
-        *n += got;
-    } while (got > 0 && *n == room);
-    int bad = ferror(f);
-    (void)fclose(f);
-    if (!bad) return STATUS_OK;
-    free(*out);
-    return err_set(err, STATUS_IO, "%s: cannot read", path);
-}
-
 enum status golden_load(const char *dir, struct golden_set *out, struct err *err) {
     char path[2304], *bytes = NULL;
     size_t n = 0;
@@ -152,7 +129,7 @@ enum status golden_load(const char *dir, struct golden_set *out, struct err *err
     (void)snprintf(out->dir, sizeof out->dir, "%s", dir);
     (void)snprintf(path, sizeof path, "%s/manifest.csv", dir);
     if (access(path, F_OK) != 0 && errno == ENOENT) return STATUS_OK;
-    RETURN_IF_ERROR(read_bytes(path, &bytes, &n, err));
+    RETURN_IF_ERROR(slurp_any(path, &bytes, &n, err));
     out->manifest = hash_bytes(bytes, n);
     table *t = NULL;
     enum status s = table_read_memory(bytes, n, path, &t, err);

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "gates/child_process.h"
+#include "gates/child_engine.h"
 #include "gates/side.h"
 
 #define COMMAND_BYTES 8192
@@ -33,22 +33,6 @@ static enum status run_child(const struct side *s, const struct side_work *w, st
     return err_set(err, STATUS_INVALID, "%s: %s", what, how);
 }
 
-static void add_options(struct child_args *a, const struct side *s) {
-    static const char *const simd[] = {"auto", "scalar", "avx2"};
-    char geometry[96];
-    geometry_format(&s->config.compute.geometry, geometry, sizeof geometry);
-    child_add_pair(a, "-m", s->model);
-    child_add_pair(a, "--backend", s->config.backend == BACKEND_CUDA ? "cuda" : "cpu");
-    child_add_pair(a, "--route", route_name(s->config.compute.route));
-    child_add_pair(a, "--arch", arch_name(s->config.compute.arch));
-    child_add_pair(a, "--geometry", geometry);
-    child_add_pair(a, "--kv", kv_dtype_name(s->config.kv));
-    child_add_pair(a, "--simd", simd[s->config.compute.simd]);
-    child_add_number(a, "--chunk", s->config.chunk);
-    child_add_number(a, "--threads", s->config.compute.n_threads);
-    if (!s->config.compute.graphs) child_add(a, "--no-graph");
-}
-
 static void add_sampler(struct child_args *a, const struct sampler_config *c) {
     char text[32];
     if (c->temperature > 0.0f) {
@@ -72,7 +56,8 @@ static enum status run_binary(const struct side *s, const struct side_work *w, c
     else
         child_add_number(&args, "-n", wish->n);
     if (wish->follow == NULL) add_sampler(&args, wish->sampler);
-    add_options(&args, s);
+    child_add_pair(&args, "-m", s->model);
+    child_add_engine(&args, &s->config);
     child_add_pair(&args, "-o", dir);
     enum status status = run_child(s, w, &args, s->spec, err);
     child_args_free(&args);

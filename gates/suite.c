@@ -2,25 +2,25 @@
  * Needs: the build tree (its path is baked in at configure time) and ctest; SKIP with the reason where one is absent.
  * Never retried. Refused inside itself (FORKGATE_IN_SUITE). Arms: suite (failures), count (golden/suite.csv).
  * Exercise: forkgate run --tier suite */
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "gates/child_process.h"
 #include "gates/compare.h"
 #include "gates/model/model_gates.h"
+#include "gates/slurp.h"
 #include "gates/suite.h"
+
+#define GATE_TIMEOUT_S  1200
+#define CTEST_TIMEOUT_S 1190.0 /* before the runner ends this gate, so that ctest's own children end too */
+#define ENV_NOT_STARTED 126    /* env(1): 126 and 127 are its own */
 
 #ifndef FORKGATE_BUILD_DIR
 #define FORKGATE_BUILD_DIR ""
 #endif
-
-extern char **environ;
 
 static void row_of(const struct gate_context *ctx, const char *test_case, const char *arm, const char *metric,
                    double value, enum verdict v, const char *note) {
@@ -44,63 +44,28 @@ static void skip(const struct gate_context *ctx, const char *why) {
 }
 
 /* ---- running ctest ------------------------------------------------------------------------------------------- */
-static enum status run_ctest(const char *junit, struct err *err) {
-    char jobs[16];
+static enum status run_ctest(const char *junit, const char *errors, struct err *err) {
+    static const char *const env[] = {"FORKGATE_IN_SUITE=1", NULL};
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    (void)snprintf(jobs, sizeof jobs, "%ld", cores < 1 ? 1 : cores > 16 ? 16 : cores);
-    char text[][512] = {"ctest",
-                        "--test-dir",
-                        "",
-                        "-L",
-                        "^unit$",
-                        "--no-tests=error",
-                        "-j",
-                        "",
-                        "--output-junit",
-                        "",
-                        "--test-output-size-passed",
-                        "1048576",
-                        "--test-output-size-failed",
-                        "1048576"};
-    (void)snprintf(text[2], sizeof text[2], "%s", FORKGATE_BUILD_DIR);
-    (void)snprintf(text[7], sizeof text[7], "%s", jobs);
-    (void)snprintf(text[9], sizeof text[9], "%s", junit);
-    char *argv[sizeof text / sizeof text[0] + 1] = {NULL};
-    for (size_t i = 0; i < sizeof text / sizeof text[0]; i++) argv[i] = text[i];
-    posix_spawn_file_actions_t actions;
-    if (posix_spawn_file_actions_init(&actions) != 0)
-        return err_set(err, STATUS_NOMEM, "suite: out of memory");
-    (void)posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    (void)setenv("FORKGATE_IN_SUITE", "1", 1);
-    pid_t pid;
-    int status = 0, failed = posix_spawnp(&pid, "ctest", &actions, NULL, argv, environ);
-    (void)posix_spawn_file_actions_destroy(&actions);
-    if (failed != 0) return err_set(err, STATUS_IO, "suite: ctest: %s", strerror(failed));
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-    }
-    return WIFEXITED(status) ? STATUS_OK : err_set(err, STATUS_IO, "suite: ctest was killed");
-}
-
-static enum status slurp(const char *path, char **out, size_t *n, struct err *err) {
-    FILE *f = fopen(path, "rb");
-    if (f == NULL) return err_set(err, STATUS_FORMAT, "suite: ctest left no report (%s)", strerror(errno));
-    size_t room = 0, got;
-    *out = NULL;
-    *n = 0;
-    do {
-        char *grown = realloc(*out, (room += 1u << 20) + 1);
-        if (grown == NULL) {
-            (void)fclose(f);
-            free(*out);
-            return err_set(err, STATUS_NOMEM, "suite: out of memory");
-        }
-        *out = grown;
-        got = fread(*out + *n, 1, room - *n, f);
-        *n += got;
-    } while (got > 0);
-    (*out)[*n] = '\0';
-    (void)fclose(f);
-    return STATUS_OK;
+    struct child_args args = {{NULL}, 0, 0};
+    struct child_end end;
+    child_add_pair(&args, "/usr/bin/env", "ctest");
+    child_add_pair(&args, "--test-dir", FORKGATE_BUILD_DIR);
+    child_add_pair(&args, "-L", "^unit$");
+    child_add(&args, "--no-tests=error");
+    child_add_number(&args, "-j", cores < 1 ? 1 : cores > 16 ? 16 : cores);
+    child_add_pair(&args, "--output-junit", junit);
+    child_add_pair(&args, "--test-output-size-passed", "1048576");
+    child_add_pair(&args, "--test-output-size-failed", "1048576");
+    struct child_request r = {&args, env, NULL, errors, CTEST_TIMEOUT_S};
+    enum status s = child_run(&r, &end, err);
+    child_args_free(&args);
+    if (s != STATUS_OK) return err_prefix(err, s, "suite");
+    if (end.exit_code >= 0 && end.exit_code < ENV_NOT_STARTED)
+        return STATUS_OK; /* the report says what failed */
+    char how[320];
+    child_end_text(&end, how);
+    return err_set(err, STATUS_IO, "suite: ctest: %s", how);
 }
 
 /* ---- judging ------------------------------------------------------------------------------------------------- */
@@ -134,9 +99,21 @@ static enum status judge_report(const struct gate_context *ctx, const char *xml,
     return status;
 }
 
-static enum status run(const struct gate_context *ctx, struct err *err) {
-    char marker[4096], junit[] = "/tmp/forkgate-suite-XXXXXX", *xml = NULL;
+static enum status run_in(const struct gate_context *ctx, const char *folder, struct err *err) {
+    char junit[300], errors[300], *xml = NULL;
     size_t n = 0;
+    (void)snprintf(junit, sizeof junit, "%s/junit.xml", folder);
+    (void)snprintf(errors, sizeof errors, "%s/errors.txt", folder);
+    RETURN_IF_ERROR(run_ctest(junit, errors, err));
+    if (access(junit, F_OK) != 0) return err_set(err, STATUS_FORMAT, "suite: ctest left no report");
+    RETURN_IF_ERROR(slurp_any(junit, &xml, &n, err));
+    enum status s = judge_report(ctx, xml, n, err);
+    free(xml);
+    return s;
+}
+
+static enum status run(const struct gate_context *ctx, struct err *err) {
+    char marker[4096], folder[256];
     if (getenv("FORKGATE_IN_SUITE") != NULL)
         return err_set(err, STATUS_USAGE,
                        "refused: this run is itself part of the suite (FORKGATE_IN_SUITE is set)");
@@ -145,17 +122,12 @@ static enum status run(const struct gate_context *ctx, struct err *err) {
         skip(ctx, "the build tree with the unit tests is not on this machine");
         return STATUS_OK;
     }
-    int fd = mkstemp(junit);
-    if (fd < 0) return err_set(err, STATUS_IO, "suite: %s", strerror(errno));
-    (void)close(fd);
-    enum status s = run_ctest(junit, err);
-    if (s == STATUS_OK) s = slurp(junit, &xml, &n, err);
-    (void)unlink(junit);
-    if (s == STATUS_OK) s = judge_report(ctx, xml, n, err);
-    free(xml);
+    RETURN_IF_ERROR(child_folder_make("forkgate-suite", folder, err));
+    enum status s = run_in(ctx, folder, err);
+    child_folder_remove(folder);
     return s;
 }
 
 const struct gate gate_suite = {
-    "suite.unit", TIER_SUITE, "the unit tests pass, all ran, and there are no fewer than committed", 0, 0,
-    1200,         run};
+    "suite.unit",   TIER_SUITE, "the unit tests pass, all ran, and there are no fewer than committed", 0, 0,
+    GATE_TIMEOUT_S, run};

@@ -3,12 +3,12 @@
  * Idea: libcsv is fed one physical line at a time, so every record knows the line it starts on.
  * Source: libcsv. Exercise: ctest -R unit.table ; fuzz_csv */
 #include <csv.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "gates/slurp.h"
 #include "gates/table.h"
 
 #define COLUMNS_MAX 4096
@@ -243,27 +243,11 @@ enum status table_read_memory(const void *bytes, size_t n, const char *name, tab
 }
 
 enum status table_read(const char *path, table **out, struct err *err) {
-    *out = NULL;
-    FILE *f = fopen(path, "rb");
-    if (f == NULL) return err_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
     char *bytes = NULL;
-    size_t n = 0, room = 0, got = 1;
-    while (got > 0) {
-        void *memory = bytes;
-        if (!grow(&memory, &room, n + 65536, 1)) break;
-        bytes = memory;
-        got = fread(bytes + n, 1, room - n, f);
-        n += got;
-    }
-    int failed = ferror(f), saved = errno;
-    (void)fclose(f);
-    enum status s;
-    if (failed)
-        s = err_set(err, STATUS_IO, "%s: reading: %s", path, strerror(saved));
-    else if (got > 0)
-        s = err_set(err, STATUS_NOMEM, "%s: out of memory", path);
-    else
-        s = table_read_memory(bytes, n, path, out, err);
+    size_t n = 0;
+    *out = NULL;
+    RETURN_IF_ERROR(slurp_any(path, &bytes, &n, err));
+    enum status s = table_read_memory(bytes, n, path, out, err);
     free(bytes);
     return s;
 }

@@ -244,13 +244,16 @@ Test(golden_refresh, killed_at_any_step_the_old_or_the_new_set_is_whole, .timeou
 
 Test(golden_refresh, orphans_go_with_the_next_refresh) {
     commit_base();
-    char old_path[256], stray[256];
+    char old_path[256], stray[256], half[256];
     (void)snprintf(old_path, sizeof old_path, "%s/%s", sample_dir, entry_of("sm_90-f16/holmes").file);
-    (void)snprintf(stray, sizeof stray, "%s/sm_90-f16/deadbeef.fgd.part", sample_dir);
+    (void)snprintf(stray, sizeof stray, "%s/sm_90-f16/deadbeef.fgd.tmp-1-0", sample_dir);
     fclose(fopen(stray, "w"));
+    (void)snprintf(half, sizeof half, "%s/manifest.csv.tmp-1-0", sample_dir);
+    fclose(fopen(half, "w"));
     cr_assert_eq(refresh(moved_at_63(), "*", "first change", NULL), STATUS_OK, "%s", err.message);
     cr_assert_eq(access(old_path, F_OK), 0, "the replaced dump stays until the next refresh");
     cr_assert_neq(access(stray, F_OK), 0, "what no line names is gone");
+    cr_assert_neq(access(half, F_OK), 0, "and half a manifest is");
     struct sample s = moved_at_63();
     s.swapped = 3;
     cr_assert_eq(refresh(s, "*", "second change", NULL), STATUS_OK, "%s", err.message);

@@ -6,7 +6,7 @@
 
 #include "gates/ab.h"
 #include "tools/commands.h"
-#include "tools/slurp.h"
+#include "gates/slurp.h"
 
 struct ab_args {
     struct cli_engine engine;

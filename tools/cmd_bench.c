@@ -10,7 +10,7 @@
 #include "gates/stats.h"
 #include "gates/table.h"
 #include "tools/commands.h"
-#include "tools/slurp.h"
+#include "gates/slurp.h"
 
 #define ROUNDS_MAX 1000
 

@@ -6,7 +6,7 @@
 
 #include "gates/battery.h"
 #include "tools/commands.h"
-#include "tools/slurp.h"
+#include "gates/slurp.h"
 
 struct generate_args {
     struct cli_engine engine;

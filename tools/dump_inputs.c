@@ -9,7 +9,7 @@
 #include "gates/battery.h"
 #include "gates/file_hash.h"
 #include "tools/cli.h"
-#include "tools/slurp.h"
+#include "gates/slurp.h"
 
 /* NAME as an entry of fixtures/battery.csv; *out stays NULL when there is none. */
 static enum status read_battery_prompt(const char *name, char **out, size_t *n, struct err *err) {

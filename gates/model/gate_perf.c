@@ -1,7 +1,6 @@
 /* gate_perf.c - CLAIM: the candidate prefills faster than the base by the bar that was named, on a machine quiet enough to
  * tell (A against A beside it).
  * Needs: model, a base that is not the candidate. Arms: perf, a/a, clock. Exercise: forkgate run --tier perf --geometry fa_tkv=64 */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include "gates/ab.h"
 #include "gates/model/model_gates.h"
 #include "gates/side.h"
+#include "gates/slurp.h"
 
 #define PROMPT   "whale-512.txt"
 #define BAR      0.015 /* of a whole prefill: below it, added code is not worth its lines */
@@ -53,12 +53,7 @@ static void row(const struct perf *p, const char *arm, const char *metric, doubl
 static enum status read_prompt(struct perf *p, struct err *err) {
     (void)snprintf(p->prompt_file, sizeof p->prompt_file, "%.4000s/fixtures/prompts/%s", p->ctx->source_dir,
                    PROMPT);
-    FILE *f = fopen(p->prompt_file, "rb");
-    if (f == NULL) return err_set(err, STATUS_IO, "%s: %s", p->prompt_file, strerror(errno));
-    p->prompt = malloc(1 << 16);
-    p->prompt_bytes = p->prompt == NULL ? 0 : fread(p->prompt, 1, 1 << 16, f);
-    (void)fclose(f);
-    return p->prompt_bytes > 0 ? STATUS_OK : err_set(err, STATUS_IO, "%s: cannot be read", p->prompt_file);
+    return slurp_file(p->prompt_file, &p->prompt, &p->prompt_bytes, err);
 }
 
 static enum status start(struct perf *p, int k, const struct side *s, struct ab_plan *plan, struct err *err) {

@@ -1,11 +1,11 @@
 /* streams.c - see streams.h: prompts, engines and runs. Evidence rows are made in stream_rows.c. */
 #include "gates/model/streams.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "gates/slurp.h"
 #include "gates/table.h"
 
 #define SMALL_PROMPTS    4
@@ -17,15 +17,9 @@ static enum status read_prompt(const char *dir, const char *file, struct stream_
     char path[4096];
     (void)snprintf(path, sizeof path, "%s/fixtures/prompts/%s", dir, file);
     (void)snprintf(p->name, sizeof p->name, "%s", file);
-    FILE *f = fopen(path, "rb");
-    if (f == NULL) return err_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
-    p->bytes = malloc(1 << 16);
-    enum status s = p->bytes != NULL ? STATUS_OK : err_set(err, STATUS_NOMEM, "%s: out of memory", path);
-    if (s == STATUS_OK) p->n = fread(p->bytes, 1, 1 << 16, f);
-    if (s == STATUS_OK && (p->n == 0 || p->n == 1 << 16))
-        s = err_set(err, STATUS_FORMAT, "%s: %zu bytes (1 to 65535)", path, p->n);
-    (void)fclose(f);
-    return s;
+    RETURN_IF_ERROR(slurp_file(path, &p->bytes, &p->n, err));
+    return p->n > 0 && p->n < 1 << 16 ? STATUS_OK
+                                      : err_set(err, STATUS_FORMAT, "%s: %zu bytes (1 to 65535)", path, p->n);
 }
 
 static enum status read_rows(const table *t, const char *source_dir, int full, struct streams *out,

@@ -1,19 +1,18 @@
 /* tolerance_contrast.c - two looks that do not depend on greedy choices: the same random draws on both sides, and a fixed text
  * scored by both. Each is judged against what the benign control does.
  * Source: DESIGN of forkgate, section 5 "sampling contrast", NLL. Exercise: forkgate run --tier tolerance --class fa --cause TEXT */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gates/model/tolerance_parts.h"
+#include "gates/slurp.h"
 #include "gates/tolerance_score.h"
 
 #define CONTRAST_TEMPERATURE 0.8f
 #define CONTRAST_SEED        7
-#define CONTRAST_TOKENS      96 /* of each stream: nearly all have forked by then */
-#define TEXT_BYTES           (1 << 16)
+#define CONTRAST_TOKENS      96  /* of each stream: nearly all have forked by then */
 #define NLL_RATIO            2.0 /* of the control's mean absolute change per token: twice its noise */
 
 /* ---- sampling -------------------------------------------------------------------------------------------------- */
@@ -74,12 +73,7 @@ static enum status read_text(const struct package *p, const char *name, struct b
     char path[WORK_PATH];
     (void)snprintf(path, sizeof path, "%.400s/fixtures/prompts/%.60s", p->ctx->source_dir, name);
     (void)snprintf(out->name, sizeof out->name, "%.60s", name);
-    FILE *f = fopen(path, "rb");
-    if (f == NULL) return err_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
-    out->bytes = malloc(TEXT_BYTES);
-    out->n = out->bytes == NULL ? 0 : fread(out->bytes, 1, TEXT_BYTES, f);
-    (void)fclose(f);
-    if (out->bytes == NULL) return err_set(err, STATUS_NOMEM, "%s: out of memory", path);
+    RETURN_IF_ERROR(slurp_file(path, &out->bytes, &out->n, err));
     return out->n > 0 ? STATUS_OK : err_set(err, STATUS_FORMAT, "%s: empty", path);
 }
 

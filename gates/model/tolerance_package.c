@@ -8,11 +8,11 @@
 
 #include "gates/compare.h"
 #include "gates/model/tolerance_parts.h"
+#include "gates/slurp.h"
 
 #define SMALL_STREAMS 8
 #define SMALL_TOKENS  32
 #define SMALL_LONG    "whale-512.txt"
-#define SMALL_BYTES   65536
 
 static void step_done(void *ctx, uint64_t done, uint64_t total) {
     struct package *p = ctx;
@@ -29,14 +29,11 @@ static enum status make_small(struct package *p, const char *prompts, struct err
     for (int i = SMALL_STREAMS; i < p->battery.n; i++) free(p->battery.prompts[i].bytes);
     p->battery.n = SMALL_STREAMS;
     free(last->bytes);
+    last->bytes = NULL;
     last->n = 0;
     (void)snprintf(last->name, sizeof last->name, SMALL_LONG);
     (void)snprintf(path, sizeof path, "%s/" SMALL_LONG, prompts);
-    last->bytes = malloc(SMALL_BYTES);
-    FILE *f = fopen(path, "rb");
-    if (f != NULL && last->bytes != NULL) last->n = fread(last->bytes, 1, SMALL_BYTES, f);
-    if (f != NULL) (void)fclose(f);
-    return last->n > 0 ? STATUS_OK : err_set(err, STATUS_IO, "%s: cannot be read", path);
+    return slurp_file(path, &last->bytes, &last->n, err);
 }
 
 static enum status open_package(struct package *p, struct err *err) {

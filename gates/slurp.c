@@ -1,22 +1,22 @@
 /* slurp.c - see slurp.h. */
-#include "tools/slurp.h"
+#include "gates/slurp.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SLURP_LIMIT ((size_t)64 << 20)
-
-static enum status slurp_stream(FILE *f, const char *path, char **out, size_t *n, struct err *err) {
+static enum status slurp_stream(FILE *f, const char *path, size_t limit, char **out, size_t *n,
+                                struct err *err) {
     size_t room = 4096, used = 0;
     char *text = malloc(room + 1);
     while (text != NULL) {
         used += fread(text + used, 1, room - used, f);
         if (ferror(f) || used < room) break;
-        if (room >= SLURP_LIMIT) {
+        if (room >= limit) {
             free(text);
-            return err_set(err, STATUS_LIMIT, "%s: larger than %zu MiB", path, SLURP_LIMIT >> 20);
+            return err_set(err, STATUS_LIMIT, "%s: larger than %zu MiB", path, limit >> 20);
         }
         room *= 2;
         char *more = realloc(text, room + 1);
@@ -34,12 +34,20 @@ static enum status slurp_stream(FILE *f, const char *path, char **out, size_t *n
     return STATUS_OK;
 }
 
-enum status slurp_file(const char *path, char **out, size_t *n, struct err *err) {
+static enum status slurp_up_to(const char *path, size_t limit, char **out, size_t *n, struct err *err) {
     *out = NULL;
     *n = 0;
     FILE *f = fopen(path, "rb");
     if (f == NULL) return err_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
-    enum status s = slurp_stream(f, path, out, n, err);
+    enum status s = slurp_stream(f, path, limit, out, n, err);
     (void)fclose(f);
     return s;
+}
+
+enum status slurp_file(const char *path, char **out, size_t *n, struct err *err) {
+    return slurp_up_to(path, (size_t)64 << 20, out, n, err);
+}
+
+enum status slurp_any(const char *path, char **out, size_t *n, struct err *err) {
+    return slurp_up_to(path, SIZE_MAX / 4, out, n, err);
 }
