@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gates/ops/launch_rows.h"
+
 /* ---- rows ---------------------------------------------------------------------------------------------------- */
 static void start_row(const struct op_bench *b, const struct op_io *io, const char *arm, const char *metric,
                       struct evidence *row) {
@@ -113,6 +115,10 @@ static enum status oracle_rows(struct op_bench *b, struct op_io *io, const float
     if (io->exact) {
         rounded_truth(io, scratch);
         bench_row_bits(b, io, io->c->family == FAMILY_EXACT ? "exact" : "oracle", scratch, got, io->n);
+        /* inputs are finite: a NaN on both sides has equal bits and is no agreement */
+        size_t bad = metrics_census(got, io->n).n_nan + metrics_census(scratch, io->n).n_nan;
+        if (bad > 0 && !io->any_bits && case_dim(io->c, "special", 0) == 0)
+            judged_row(b, io, "census", "not_finite", (double)bad, 0, "NaN on finite inputs");
         return STATUS_OK;
     }
     struct compare_bounds bounds;
@@ -185,6 +191,7 @@ enum status op_arms_case(struct op_bench *b, struct op_io *io, struct err *err) 
     RETURN_IF_ERROR(bench_run_once(b, io, subject, 0, first, &one, err));
     RETURN_IF_ERROR(bench_run_once(b, io, subject, 1, second, &two, err));
     sentinel_rows(b, io, &one, &two, first, second);
+    RETURN_IF_ERROR(launch_rows(b, io, err));
     RETURN_IF_ERROR(oracle_rows(b, io, first, scratch, err));
     RETURN_IF_ERROR(twin_row(b, io, first, scratch, err));
     if (b->op->arms != NULL) RETURN_IF_ERROR(b->op->arms(b, io, first, err));

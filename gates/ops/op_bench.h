@@ -27,9 +27,10 @@ struct op_io {
     struct compare_shape shape; /* of the outputs, seen as floats */
     size_t n;                   /* their number */
     double *truth, *scale;      /* [n] */
-    int exact;                  /* the contract leaves no freedom: got must be (float)truth, bit for bit */
-    enum route route;           /* which backend runs it */
-    const char *budget;         /* dtype key of its budget rows; NULL: the case's dtype */
+    int any_bits;       /* outputs hold ids, or NaN and Inf of the case's own making: no census of NaN */
+    int exact;          /* the contract leaves no freedom: got must be (float)truth, bit for bit */
+    enum route route;   /* which backend runs it */
+    const char *budget; /* dtype key of its budget rows; NULL: the case's dtype */
     struct geometry geometry;
     uint64_t overflows; /* what overflow_take must report after one run */
     void *state;        /* the op's own inputs */

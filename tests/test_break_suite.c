@@ -1,0 +1,227 @@
+/* test_break_suite.c - the gate suite broken on purpose, one way a test: any one gate a no-op, a base that is really the
+ * candidate, a driver that returns NaN for both sides, zero kernels launched, an option parsed and ignored. Never green.
+ * Not the planted faults (forkgate mutants): those break the engine, these break the judge.
+ * Source: ours. Exercise: ctest -R unit.break_suite */
+#include <criterion/criterion.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gates/model/model_gates.h"
+#include "gates/model/streams.h"
+#include "gates/ops/op_bench.h"
+#include "gates/runner.h"
+#include "tests/dump_maker.h"
+
+TestSuite(break_suite, .timeout = 120);
+
+static struct run_result result;
+
+static int run_gates(const struct gate *const *registry, const struct gate_context *context) {
+    struct runner_options o;
+    struct err err = {""};
+    memset(&o, 0, sizeof o);
+    if (context != NULL) o.context = *context;
+    o.context.config.compute.n_threads = 1;
+    o.registry = registry;
+    for (int t = 0; t < RUNNER_TIERS; t++) o.tiers[t] = 1;
+    o.keep_going = 1;
+    o.jobs = 1;
+    cr_assert_eq(runner_run(&o, &result, &err), STATUS_OK, "%s", err.message);
+    return runner_exit_code(&result);
+}
+
+/* The first row of the last run that is not PASS. */
+static const struct evidence *first_red(void) {
+    static const struct evidence none = {.note = "nothing is red"};
+    for (size_t i = 0; i < result.n; i++)
+        for (size_t k = 0; k < result.gates[i].n_rows; k++)
+            if (result.gates[i].rows[k].verdict != VERDICT_PASS) return &result.gates[i].rows[k];
+    return &none;
+}
+
+/* ---- any one gate a no-op --------------------------------------------------------------------------------------- */
+#define GATES 64
+
+static enum status judges(const struct gate_context *ctx, struct err *err) {
+    struct evidence row;
+    (void)err;
+    memset(&row, 0, sizeof row);
+    row.verdict = VERDICT_PASS;
+    ctx->emit(ctx->sink, &row);
+    return STATUS_OK;
+}
+
+static enum status does_nothing(const struct gate_context *ctx, struct err *err) {
+    (void)ctx;
+    (void)err;
+    return STATUS_OK;
+}
+
+Test(break_suite, any_one_gate_a_no_op) {
+    static struct gate gates[GATES];
+    const struct gate *registry[GATES + 1] = {NULL};
+    size_t n = 0;
+    for (; gate_registry[n] != NULL && n < GATES; n++) {
+        gates[n] = *gate_registry[n];
+        gates[n].run = judges;
+        registry[n] = &gates[n];
+    }
+    cr_assert(n > 30, "%zu gates", n);
+    cr_assert_eq(run_gates(registry, NULL), 0, "all of them judge");
+    runner_free(&result);
+    for (size_t i = 0; i < n; i++) {
+        gates[i].run = does_nothing;
+        cr_assert_eq(run_gates(registry, NULL), 2, "%s does nothing", gates[i].id);
+        cr_assert(strstr(first_red()->note, "nothing was judged") != NULL, "%s", first_red()->note);
+        cr_assert_str_eq(first_red()->gate, gates[i].id);
+        runner_free(&result);
+        gates[i].run = judges;
+    }
+}
+
+/* ---- a base that is really the candidate ------------------------------------------------------------------------ */
+Test(break_suite, a_base_that_is_really_the_candidate) {
+    const struct gate *registry[] = {&gate_tolerance_stream_f16, NULL};
+    struct gate_context c;
+    memset(&c, 0, sizeof c);
+    c.model_path = FORKGATE_SOURCE_DIR "/fixtures/models/seedling-q8_0.gguf";
+    c.source_dir = FORKGATE_SOURCE_DIR;
+    c.self = "/proc/self/exe";
+    c.config = engine_config_default();
+    c.small_battery = 1;
+    c.cause = "a change that changes nothing";
+    cr_assert_eq(run_gates(registry, &c), 2,
+                 "the base is this build at its default geometry, and so is the candidate");
+    cr_assert(strstr(first_red()->note, "self-comparison proves nothing") != NULL, "%s", first_red()->note);
+    runner_free(&result);
+    c.base = "/proc/self/exe"; /* the same bytes under another name */
+    cr_assert_eq(run_gates(registry, &c), 2);
+    cr_assert(strstr(first_red()->note, "self-comparison proves nothing") != NULL, "%s", first_red()->note);
+    runner_free(&result);
+}
+
+/* ---- an op gate over a broken driver ---------------------------------------------------------------------------- */
+static enum { HONEST, NAN_ON_BOTH_SIDES, NO_KERNEL } driver;
+
+static enum status make(struct op_bench *b, struct op_io *io, struct err *err) {
+    io->n = (size_t)case_dim(io->c, "n", 1);
+    struct compare_shape shape = {1, {(int64_t)io->n, 0, 0, 0}};
+    io->shape = shape;
+    io->route = ROUTE_F16;
+    io->exact = 1;
+    RETURN_IF_ERROR(bench_truth(b, io, err));
+    for (size_t i = 0; i < io->n; i++) {
+        io->truth[i] = driver == NAN_ON_BOTH_SIDES ? (double)NAN : 2.0 * (double)i;
+        io->scale[i] = 1.0;
+    }
+    return STATUS_OK;
+}
+
+/* x + x for x = 0, 1, 2, ..: the right values in the right place, whichever way they came there. */
+static enum status run_op(struct op_bench *b, struct op_io *io, float *got, struct err *err) {
+    float *host;
+    void *x, *t;
+    RETURN_IF_ERROR(bench_floats(b, io->n, &host, err));
+    for (size_t i = 0; i < io->n; i++) host[i] = (driver == NO_KERNEL ? 2.0f : 1.0f) * (float)i;
+    if (driver == NAN_ON_BOTH_SIDES)
+        for (size_t i = 0; i < io->n; i++) host[i] = NAN;
+    RETURN_IF_ERROR(bench_input(b, host, io->n * sizeof(float), &x, err));
+    RETURN_IF_ERROR(bench_input(b, host, io->n * sizeof(float), &t, err));
+    if (driver != NO_KERNEL) RETURN_IF_ERROR(b->subject->add(b->subject, x, t, (int64_t)io->n, err));
+    return bench_read(b, got, x, io->n * sizeof(float), err);
+}
+
+static enum status run_driver(const struct gate_context *ctx, struct err *err) {
+    static const struct op_subject subject = {"op.add", "add", make, run_op, NULL};
+    struct gate_context own = *ctx;
+    own.source_dir = FORKGATE_SOURCE_DIR;
+    return op_bench_run(&subject, &own, err);
+}
+
+static int run_broken(int how) {
+    static const struct gate gate = {"op.add", TIER_PARITY, "a driver under test", 0, 0, 100, run_driver};
+    static const struct gate *const registry[] = {&gate, NULL};
+    struct gate_context c;
+    memset(&c, 0, sizeof c);
+    c.config = engine_config_default();
+    driver = how;
+    return run_gates(registry, &c);
+}
+
+Test(break_suite, a_driver_that_returns_nan_for_both_sides) {
+    cr_assert_eq(run_broken(HONEST), 0, "%s: %s", first_red()->arm, first_red()->note);
+    runner_free(&result);
+    int code = run_broken(NAN_ON_BOTH_SIDES);
+    cr_assert_eq(code, 1, "exit %d: %s %s", code, first_red()->arm, first_red()->note);
+    size_t cases = 0, seen = 0;
+    for (size_t k = 0; k < result.gates[0].n_rows; k++) {
+        const struct evidence *e = &result.gates[0].rows[k];
+        cases += strcmp(e->arm, "launched") == 0;
+        seen += strcmp(e->arm, "census") == 0 && e->verdict == VERDICT_FAIL;
+    }
+    cr_assert(cases > 10 && seen == cases, "%zu of %zu cases are red", seen, cases);
+    runner_free(&result);
+}
+
+Test(break_suite, zero_kernels_launched) {
+    cr_assert_eq(run_broken(NO_KERNEL), 1, "every value is right, and nothing ran");
+    cr_assert_str_eq(first_red()->arm, "launched");
+    cr_assert(strstr(first_red()->note, "no kernel counted itself") != NULL, "%s", first_red()->note);
+    for (size_t k = 0; k < result.gates[0].n_rows; k++) {
+        const struct evidence *e = &result.gates[0].rows[k];
+        cr_assert(e->verdict == VERDICT_PASS || strcmp(e->arm, "launched") == 0, "%s: %s", e->arm, e->note);
+    }
+    runner_free(&result);
+}
+
+/* ---- streams ---------------------------------------------------------------------------------------------------- */
+static struct evidence last;
+static void keep_last(void *sink, const struct evidence *row) {
+    (void)sink;
+    last = *row;
+}
+
+static dump *stream_of(float logit) {
+    static const char *const keys[] = {"n_vocab", "1000", "logits", "f32", NULL};
+    struct made m = make_begin(NULL, 0, keys);
+    make_record(&m, greedy(7, logit, 8, 1.0f), " a", 2, NULL);
+    return make_end(&m);
+}
+
+static struct stream_arm arm_of(struct gate_context *c) {
+    memset(c, 0, sizeof *c);
+    c->config = engine_config_default();
+    c->emit = keep_last;
+    struct stream_arm a = {c, "stream.test", ROUTE_F16, NULL};
+    return a;
+}
+
+Test(break_suite, streams_of_nan_that_agree) {
+    struct gate_context c;
+    struct stream_arm a = arm_of(&c);
+    dump *x = stream_of(NAN), *y = stream_of(NAN), *good = stream_of(3.0f);
+    cr_assert_eq(streams_row(&a, "golden", "p", x, y, UINT64_MAX, "measured"), 0, "agreement on NaN");
+    cr_assert(last.verdict == VERDICT_FAIL && strncmp(last.note, "INVALID", 7) == 0, "%s", last.note);
+    cr_assert_eq(streams_row(&a, "golden", "p", good, good, UINT64_MAX, "measured"), 1);
+    dump_close(x);
+    dump_close(y);
+    dump_close(good);
+}
+
+/* The arms of stream.launch agree trivially where an option goes nowhere; `heeded` must not. */
+Test(break_suite, an_option_parsed_and_ignored) {
+    struct gate_context c;
+    struct stream_arm a = arm_of(&c);
+    dump *base = stream_of(3.0f), *same = stream_of(3.0f), *other = stream_of(3.25f);
+    streams_heeded_row(&a, "fa_tkv", "p", base, same, 1);
+    cr_assert(last.verdict == VERDICT_FAIL && strstr(last.note, "it is ignored") != NULL, "%s", last.note);
+    cr_assert_str_eq(last.test_case, "fa_tkv p");
+    streams_heeded_row(&a, "fa_tkv", "p", base, other, 1);
+    cr_assert_eq(last.verdict, VERDICT_PASS);
+    dump_close(base);
+    dump_close(same);
+    dump_close(other);
+}
