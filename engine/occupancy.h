@@ -1,7 +1,7 @@
 /* occupancy.h - how many blocks of a kernel live on one multiprocessor: derived from sizes, for any card, without one.
  * Not a measurement: what the driver says (queried) and what was seen alive at once (measured) come from a device.
  * Idea: shared memory of an instance comes from the functions of launch.h that its launcher uses; registers are recorded
- * from the compiled sm_90a code (ptxas -v, written down by hand), and a device says whether the record still holds.
+ * from the compiled sm_90a code; where nvcc is, ctest compiles again and compares (tests/occupancy_registers.sh).
  * Source: CUDA programming guide, occupancy; 1 KB of shared memory a block is the system's. Exercise: forkgate occupancy */
 #ifndef FORKGATE_OCCUPANCY_H
 #define FORKGATE_OCCUPANCY_H

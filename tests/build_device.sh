@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds what a machine with a GPU needs into devbin/ (ignored by git): device_tc, device_parity, device_bench and forkgate, for sm_90a
-# only, stripped, linked statically except libc and libxxhash (its static library lacks the dispatch functions), which
-# goes beside them. Needs nvcc, no GPU.
-# usage: tests/build_device.sh [BUILD_DIR] [TARGET...]     default: build-device, all four
+# Builds what a machine with a GPU needs into devbin/ (ignored by git): device_tc, device_parity, forkgate and its builds with
+# planted faults and with counters in the kernels, for sm_90a only, stripped, linked statically except libc and libxxhash
+# (its static library lacks the dispatch functions), which goes beside them. Needs nvcc, no GPU.
+# usage: tests/build_device.sh [BUILD_DIR] [TARGET...]     default: build-device, all of them
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build-device}
@@ -10,7 +10,7 @@ shift || true
 targets=("$@")
 xxhash=$(pkg-config --variable=libdir libxxhash)/libxxhash.so
 mkdir -p devbin
-[ ${#targets[@]} -gt 0 ] || targets=(device_tc device_parity device_bench forkgate)
+[ ${#targets[@]} -gt 0 ] || targets=(forkgate device_parity device_tc forkgate-probe forkgate-faults)
 cmake -S . -B "$build" -G Ninja -DFORKGATE_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=90a-real \
   -Dpkgcfg_lib_XXHASH_xxhash="$xxhash" -DCMAKE_PROJECT_INCLUDE="$PWD/tests/device_static.cmake" >"$build.log" ||
   { tail -20 "$build.log"; exit 2; }
