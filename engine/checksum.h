@@ -3,7 +3,7 @@
  * two tensors that differ agree by chance once in 2^64, and every difference that is reported was copied and compared.
  * Idea: each element is mixed with its index and the results are added modulo 2^64, so any split over threads, lanes or
  * devices gives the same sum: the host walks a row, a device adds where the tensor lies (cuda/checksum.cu).
- * Source: the finaliser of SplitMix64 (Steele, Lea & Flood 2014). Exercise: ctest -R unit.explain ; device_parity --op checksum */
+ * Source: the finaliser of SplitMix64 (Steele, Lea & Flood 2014). Exercise: ctest -R unit.explain ; ctest -R device.trace */
 #ifndef FORKGATE_CHECKSUM_H
 #define FORKGATE_CHECKSUM_H
 

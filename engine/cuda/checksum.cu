@@ -2,7 +2,7 @@
  * out, and ask what waits (backend.h). Not an op, and no golden: see checksum.h.
  * Idea: sums of mixed elements are integers, so threads, slices of a row and atomics add them in any order; calls that
  * wait for a partner (pending.h) are left waiting, so a watched step launches the kernels of an unwatched one.
- * Source: ours. Exercise: device_parity --op checksum */
+ * Source: ours. Exercise: ctest -R device.trace */
 #include "../checksum.h"
 
 #include "check.h"
