@@ -5,7 +5,7 @@
 #include "attention_reference.h"
 
 /* ---- hostile memory and values ---------------------------------------------------------------------------------------------- */
-Test(attention_memory, nothing_behind_the_visible_range_is_used) {
+Test(attention_memory, a10_nothing_behind_the_visible_range_is_used) {
     static const uint16_t poisons[] = {0x0000, NAN_F16, 0x7c00, 0xfc00, 0x7bff};
     float *want = NULL;
     for (size_t i = 0; i < sizeof poisons / sizeof poisons[0]; i++) {

@@ -42,7 +42,7 @@ Test(coverage, whole_words_of_the_rows_count) {
               coverage_gates_of(&c, 2) == 0);
 }
 
-Test(coverage, a_kernel_that_no_gate_ran_turns_the_run_red) {
+Test(coverage, a15_a_kernel_that_no_gate_ran_turns_the_run_red) {
     struct run_result r = {.n = 0};
     struct engine_config config = {.backend = BACKEND_CPU};
     struct err err = {""};

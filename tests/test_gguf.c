@@ -37,7 +37,7 @@ static struct bytes one_tensor(const char *name, uint32_t n_dims, const uint64_t
     return b;
 }
 
-Test(gguf, first_tensor_at_offset_zero_loads) {
+Test(gguf, a20_first_tensor_at_offset_zero_loads) {
     expect(one_tensor("t", 1, one_row, DTYPE_F32, 0, 128), STATUS_OK, "", "one tensor");
     expect(start_gguf(0, 0), STATUS_OK, "", "no keys and no tensors");
     struct bytes b = one_tensor("t", 1, one_row, DTYPE_F32, 0, 128);
@@ -45,7 +45,7 @@ Test(gguf, first_tensor_at_offset_zero_loads) {
     expect(b, STATUS_OK, "", "version 2");
 }
 
-Test(gguf, bad_headers_are_refused) {
+Test(gguf, a20_bad_headers_are_refused) {
     struct bytes b = {NULL, 0, 0};
     expect(b, STATUS_FORMAT, "only 0 bytes", "empty file");
     put_raw(&b, "GGU", 3);
@@ -72,7 +72,7 @@ Test(gguf, bad_headers_are_refused) {
     expect(start_gguf(1, 0), STATUS_FORMAT, "tensor count 1 does not fit", "a tensor and no bytes");
 }
 
-Test(gguf, bad_keys_are_refused) {
+Test(gguf, a20_bad_keys_are_refused) {
     struct bytes b = start_gguf(0, 1);
     put_int(&b, TWO_63, 8);
     put_data(&b, 1, 32);
@@ -122,7 +122,7 @@ Test(gguf, bad_keys_are_refused) {
     expect(b, STATUS_FORMAT, "NUL byte", "NUL in a key");
 }
 
-Test(gguf, alignment_is_honoured_or_refused) {
+Test(gguf, a20_alignment_is_honoured_or_refused) {
     static const uint32_t bad[] = {0, 1, 3, 4, 24, 1u << 30, UINT32_MAX};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct bytes b = start_gguf(0, 1);
@@ -148,7 +148,7 @@ Test(gguf, alignment_is_honoured_or_refused) {
            "not a multiple of the alignment (8)", "offset 8 with alignment 32");
 }
 
-Test(gguf, bad_tensors_are_refused) {
+Test(gguf, a20_bad_tensors_are_refused) {
     static const uint64_t wraps[4] = {4, 1073741823, 1073741825,
                                       1}; /* 2^64 - 16 bytes, 0 after padding to 32 */
     static const uint64_t wraps_count[4] = {UINT64_C(1) << 32, UINT64_C(1) << 32, 1, 1};

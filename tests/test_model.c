@@ -99,7 +99,7 @@ Test(model, each_architecture_loads) {
 }
 
 /* Field report: query heads not divisible by KV heads leave heads without a result, or read one that is not there. */
-Test(model, heads_that_do_not_divide_are_refused_naming_both) {
+Test(model, a08_heads_that_do_not_divide_are_refused_naming_both) {
     static const int rows[][3] = {{33, 2, 0}, {3, 2, 0},  {5, 0, 0},  {2, 4, 0}, {0, 1, 0}, {0, 0, 0},
                                   {14, 2, 1}, {40, 8, 1}, {10, 2, 1}, {7, 1, 1}, {1, 1, 1}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

@@ -184,7 +184,7 @@ static void check_rope(const struct twin_ctx *t, enum rope_kind kind, int n_rot,
     free(y);
 }
 
-Test(ops, rope_turns_pairs_of_both_kinds_up_to_position_131071) {
+Test(ops, a09_rope_turns_pairs_of_both_kinds_up_to_position_131071) {
     struct variants v;
     variants_open(&v, ROUTE_F16);
     for (int kind = 0; kind <= 1; kind++) {
