@@ -14,7 +14,6 @@
 #include "parity_rig.h"
 
 #define COUNT(a)       ((int)(sizeof(a) / sizeof(a)[0]))
-#define BUDGET         0x1p-12 /* of max |v|: golden/budgets.csv, attention f16 and q8_0 */
 #define GARBAGE_HALF   0x7e00u /* behind the last position: NaN, which must not be read */
 #define FAR_CTX        131072
 #define FAR_SLACK      1
@@ -107,14 +106,15 @@ static double *head_values(const struct far_case *c, const uint8_t *plane, int n
     return out;
 }
 
-static void judge_oracle(struct verdict *v, const struct far_case *c, const uint8_t *k, const uint8_t *val,
-                         const float *q, int32_t pos, const float *o) {
+static void judge_oracle(struct rig *r, struct verdict *v, const struct far_case *c, const uint8_t *k,
+                         const uint8_t *val, const float *q, int32_t pos, const float *o) {
     double query[FA_HEAD_DIM_MAX], truth[FA_HEAD_DIM_MAX], scale[FA_HEAD_DIM_MAX];
     double *keys = head_values(c, k, pos + 1), *values = head_values(c, val, pos + 1);
     for (int d = 0; d < c->head_dim; d++) query[d] = oracle_f16_value(oracle_f16_round((double)q[d]));
+    double budget = rig_budget(r, "attention", kv_dtype_name(c->dtype)); /* of max |v| */
     struct oracle_attention p = {query, keys, values, &pos, 1, 1, 1, c->head_dim};
     oracle_attention(&p, truth, scale);
-    for (int d = 0; d < c->head_dim; d++) verdict_oracle(v, o[d], truth[d], BUDGET, scale[d]);
+    for (int d = 0; d < c->head_dim; d++) verdict_oracle(v, o[d], truth[d], budget, scale[d]);
     free(keys);
     free(values);
 }
@@ -180,7 +180,8 @@ static void far_case(struct rig *r, struct planes *planes, const struct far_case
     verdict_sample(r, &v, &po, index, (size_t)n * width);
     size_t last = (size_t)n * width - (size_t)c->head_dim;
     if (!c->batch && sampled[n - 1] >= FAR_ORACLE_MIN)
-        judge_oracle(&v, c, planes->k, planes->v, few + last, sampled[n - 1], (const float *)po.p[0] + last);
+        judge_oracle(r, &v, c, planes->k, planes->v, few + last, sampled[n - 1],
+                     (const float *)po.p[0] + last);
     verdict_end(r, &v);
     free(q), free(few), free(index);
 }

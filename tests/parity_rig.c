@@ -10,6 +10,7 @@
 
 #include "../engine/fmath.h"
 #include "../engine/rng.h"
+#include "../gates/budget.h"
 
 #define GUARD_BYTE  0xa5
 #define POISON_BYTE 0xff /* f32: NaN; f16: NaN; int8: -1 */
@@ -266,6 +267,19 @@ void verdict_sample(struct rig *r, struct verdict *v, const struct pair *p, cons
         if (memcmp(out[1] + RIG_GUARD + 4 * i, &poison, 4) == 0) verdict_note(v, (long)i, "unwritten");
     free(out[0]);
     free(out[1]);
+}
+
+double rig_budget(struct rig *r, const char *op, const char *dtype) {
+    const char *root = getenv("FORKGATE_ROOT");
+    struct budgets budgets;
+    char path[4096];
+    double bound = 0.0;
+    (void)snprintf(path, sizeof path, "%.4000s/golden/budgets.csv",
+                   root != NULL ? root : FORKGATE_SOURCE_DIR);
+    rig_must(r, budgets_load(path, &budgets, &r->err));
+    rig_must(r, budgets_bound(&budgets, op, dtype, "max_scaled", &bound, &r->err));
+    budgets_free(&budgets);
+    return bound;
 }
 
 void verdict_oracle(struct verdict *v, float got, double truth, double budget, double scale) {

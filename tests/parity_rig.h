@@ -73,6 +73,8 @@ void verdict_bytes(struct rig *r, struct verdict *v, const struct pair *p, const
 void verdict_overflow(struct rig *r, struct verdict *v);
 /* Output index[i] of the device against output i of the twin, and no output of the device left as it was poisoned. */
 void verdict_sample(struct rig *r, struct verdict *v, const struct pair *p, const int64_t *index, size_t n);
+/* The max_scaled budget of an op gate (golden/budgets.csv of $FORKGATE_ROOT, or of the source tree), or exit 2. */
+double rig_budget(struct rig *r, const char *op, const char *dtype);
 /* One value against float64: |got - truth| <= budget * scale. */
 void verdict_oracle(struct verdict *v, float got, double truth, double budget, double scale);
 /* Checks the guards of all buffers, then writes the CSV row. */

@@ -10,7 +10,6 @@
 
 #include "../engine/cuda/launch.h"
 #include "../engine/rng.h"
-#include "../gates/budget.h"
 #include "../gates/oracle/oracle.h"
 #include "parity_rig.h"
 
@@ -56,7 +55,6 @@ struct operands {
     uint8_t *src;
     const float *x;    /* [ROWS_MAX, k] */
     const float *bias; /* [n] */
-    const struct budgets *budgets;
 };
 
 static void *gather(const void *src, const struct sample *s, size_t row) {
@@ -90,16 +88,10 @@ static void weight_values(enum dtype t, enum act_kind kind, const void *src, siz
 static void judge_oracle(struct rig *r, struct verdict *v, const struct operands *o, const struct act *a,
                          const struct sample *rows, const struct sample *cols, const uint8_t *src,
                          const float *bias, const float *y) {
-    double budget, truth, scale,
-        path = a->kind == ACT_F16 ? (double)((o->k + TC_K - 1) / TC_K)
-                                  : 2.0 * (double)o->k / act_block(a->kind) + 4.0;
+    double truth, scale, budget = rig_budget(r, "matmul", a->kind == ACT_F16 ? "f16" : "q8"),
+                         path = a->kind == ACT_F16 ? (double)((o->k + TC_K - 1) / TC_K)
+                                                   : 2.0 * (double)o->k / act_block(a->kind) + 4.0;
     double *x = rig_memory((size_t)o->k * 3 * sizeof *x), *w = x + o->k, *size = w + o->k;
-    if (budgets_bound(o->budgets, "matmul", a->kind == ACT_F16 ? "f16" : "q8", "max_scaled", &budget,
-                      &r->err) != STATUS_OK) {
-        (void)verdict_call(r, v, 0, STATUS_INVALID);
-        free(x);
-        return;
-    }
     for (int i = 0; i < ORACLE_ROWS * ORACLE_COLS; i++) {
         int64_t row = i % ORACLE_ROWS * (rows->n - 1) / (ORACLE_ROWS - 1);
         int64_t col = i / ORACLE_ROWS * (cols->n - 1) / (ORACLE_COLS - 1);
@@ -203,24 +195,11 @@ static void source_cases(struct rig *r, const struct operands *o) {
     }
 }
 
-/* The checked tree, for golden/budgets.csv. */
-static void load_budgets(struct rig *r, struct budgets *b) {
-    const char *root = getenv("FORKGATE_ROOT");
-    char path[4096];
-    (void)snprintf(path, sizeof path, "%.4000s/golden/budgets.csv",
-                   root != NULL ? root : FORKGATE_SOURCE_DIR);
-    if (budgets_load(path, b, &r->err) == STATUS_OK) return;
-    fprintf(stderr, "device_parity: %s\n", r->err.message);
-    exit(2);
-}
-
 void parity_scale(struct rig *r) {
     static const enum dtype types[] = {DTYPE_Q4_K, DTYPE_F16,  DTYPE_Q8_0, DTYPE_Q6_K, DTYPE_Q4_0, DTYPE_Q4_1,
                                        DTYPE_Q5_0, DTYPE_Q5_1, DTYPE_Q5_K, DTYPE_BF16, DTYPE_F32};
-    struct budgets budgets;
-    struct operands o = {.budgets = &budgets};
+    struct operands o;
     if (!rig_wants(r, "scale")) return;
-    load_budgets(r, &budgets);
     float *x = rig_memory((size_t)ROWS_MAX * K_MAX * 4), *bias = rig_memory((size_t)152064 * 4);
     fill_floats(r, FILL_OUTLIER, x, (size_t)ROWS_MAX * K_MAX);
     fill_floats(r, FILL_NORMAL, bias, 152064);
@@ -239,5 +218,4 @@ void parity_scale(struct rig *r) {
     }
     free(x);
     free(bias);
-    budgets_free(&budgets);
 }
