@@ -13,6 +13,8 @@
 
 #define NAMED_MAX 8 /* failures of named launches and attributes in one list */
 
+_Static_assert(FAULTS <= 64, "a mask holds one bit for each");
+
 #define FAULT_TEXT(id, name) name,
 static const char *const fault_names[FAULTS] = {FAULT_LIST(FAULT_TEXT)};
 static const char *const call_names[FAULT_CALLS] = {"alloc", "copy"};
@@ -106,15 +108,26 @@ static void start_late(void) {
 
 /* ---- sites ----------------------------------------------------------------------------------------------------- */
 /* Written at once: a gate's process ends by _exit, a crash or a time-out. One short append is one line. */
-static void report(enum fault id) {
-    const char *path = getenv("FORKGATE_FAULT_LOG");
-    char line[96];
+static void append(const char *variable, const char *line) {
+    const char *path = getenv(variable);
     if (path == NULL || path[0] == '\0') return;
     int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
     if (fd < 0) return;
-    int n = snprintf(line, sizeof line, "%s %ld\n", fault_names[id], (long)getpid());
-    (void)!write(fd, line, (size_t)n);
+    (void)!write(fd, line, strlen(line));
     (void)close(fd);
+}
+
+static void report(enum fault id) {
+    char line[96];
+    (void)snprintf(line, sizeof line, "%s %ld\n", fault_names[id], (long)getpid());
+    append("FORKGATE_FAULT_LOG", line);
+}
+
+/* A call that could have been told to fail: "launch:swiglu", "alloc:". */
+static void report_call(const char *what, const char *name) {
+    char line[96];
+    (void)snprintf(line, sizeof line, "%s:%s\n", what, name);
+    append("FORKGATE_FAULT_CALLS", line);
 }
 
 int fault_on(enum fault id) {
@@ -122,6 +135,18 @@ int fault_on(enum fault id) {
     if (!state.on[id]) return 0;
     if (atomic_exchange(&state.reached[id], 1) == 0) report(id);
     return 1;
+}
+
+void fault_reach(unsigned long long bits) {
+    for (int i = 0; i < FAULTS; i++)
+        if (bits >> i & 1) (void)fault_on((enum fault)i);
+}
+
+unsigned long long fault_mask(void) {
+    unsigned long long mask = 0;
+    (void)pthread_once(&once, start_late);
+    for (int i = 0; i < FAULTS; i++) mask |= (unsigned long long)(state.on[i] != 0) << i;
+    return mask;
 }
 
 unsigned fault_arrival(void) {
@@ -136,6 +161,7 @@ unsigned fault_arrival(void) {
 int fault_fails_named(const char *what, const char *name) {
     (void)pthread_once(&once, start_late);
     size_t n = strlen(what);
+    report_call(what, name);
     for (int i = 0; i < state.n_named; i++) {
         const char *text = state.named[i].text;
         if (strncmp(text, what, n) == 0 && text[n] == ':' && strcmp(text + n + 1, name) == 0) return 1;
@@ -145,5 +171,6 @@ int fault_fails_named(const char *what, const char *name) {
 
 int fault_fails_counted(enum fault_call call) {
     (void)pthread_once(&once, start_late);
+    report_call(call_names[call], "");
     return state.fail_at[call] != 0 && atomic_fetch_add(&state.calls[call], 1) + 1 == state.fail_at[call];
 }

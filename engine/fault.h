@@ -76,19 +76,18 @@ extern "C" {
 
 /* A site on the host: `if (tail && FAULT(FA_TAIL_GUARD)) continue;`
  *
- * A site in a kernel is told by the host, as one more int at the end of its parameters (none in a normal build):
- *     __global__ void f(float *y FAULT_PARAM(nosync)) { if (!FAULT_TOLD(nosync)) __syncthreads(); }
- *     cuda_start(c, id, f, grid, block, smem, err, y FAULT_VALUE(FA_NOSYNC));
+ * A site in a kernel: `if (!FAULT_TOLD(FA_NOSYNC)) __syncthreads();` (cuda/fault.cuh). The device cannot say that it was
+ * there, so its launcher does, as far as the host knows the shape:
+ *     FAULT_SITES(FAULT_BIT(FA_NOSYNC) | (n_rows % 16 != 0 ? FAULT_BIT(FA_TAIL_GUARD) : 0));
  *
  * Injected failures: FAULT_FAILS_NAMED("launch", kernel name) and ("attr", kernel name) are true at every call of that
  * name; FAULT_FAILS_COUNTED(FAULT_ALLOC) at the n-th call since the start, counted from 1. They are asked for by
- * FORKGATE_FAULT=fail:launch:<kernel>, fail:attr:<kernel>, fail:alloc:<n>, fail:copy:<n>. */
+ * FORKGATE_FAULT=fail:launch:<kernel>, fail:attr:<kernel>, fail:alloc:<n>, fail:copy:<n>. FORKGATE_FAULT_CALLS=<file> gets
+ * a line for each call that could have been told to fail ("launch:swiglu", "alloc:"). */
 #ifndef FORKGATE_FAULTS
 
-#define FAULT(id) 0
-#define FAULT_PARAM(name)
-#define FAULT_VALUE(id)
-#define FAULT_TOLD(name)              0
+#define FAULT(id)                     0
+#define FAULT_SITES(bits)             ((void)0)
 #define FAULT_ARRIVAL()               0u
 #define FAULT_FAILS_NAMED(what, name) 0
 #define FAULT_FAILS_COUNTED(call)     0
@@ -101,9 +100,8 @@ enum fault { FAULT_LIST(FAULT_ENUM) FAULTS };
 enum fault_call { FAULT_ALLOC, FAULT_COPY, FAULT_CALLS };
 
 #define FAULT(id)                     fault_on(FAULT_##id)
-#define FAULT_PARAM(name)             , int name
-#define FAULT_VALUE(id)               , fault_on(FAULT_##id)
-#define FAULT_TOLD(name)              (name)
+#define FAULT_BIT(id)                 (1ull << FAULT_##id)
+#define FAULT_SITES(bits)             fault_reach(bits)
 #define FAULT_ARRIVAL()               fault_arrival()
 #define FAULT_FAILS_NAMED(what, name) fault_fails_named(what, name)
 #define FAULT_FAILS_COUNTED(call)     fault_fails_counted(call)
@@ -117,6 +115,12 @@ enum status fault_set(const char *list, struct err *err);
 
 /* Is this fault on? If so, the site counts as reached. From any thread. */
 int fault_on(enum fault id);
+
+/* The same of every fault in `bits` (FAULT_BIT). */
+void fault_reach(unsigned long long bits);
+
+/* Bits of what is on; asking does not count. */
+unsigned long long fault_mask(void);
 
 /* Any number: the order in which something would have arrived. Differs from call to call and from run to run. */
 unsigned fault_arrival(void);

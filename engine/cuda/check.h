@@ -40,7 +40,14 @@ enum status cuda_copy(struct cuda_context *c, void *dst, const void *src, size_t
 #ifdef __cplusplus
 }
 
+#include "fault.cuh"
+
 template <typename T> struct launch_arg { using type = T; };
+
+/* The driver needs a kernel's address and no more; the emulated build (tests/emulator/) its parameter types too. */
+#ifndef KERNEL_HANDLE
+#define KERNEL_HANDLE(kernel) ((const void *)(kernel))
+#endif
 
 /* Typed front of cuda_launch: arguments are converted to the kernel's own parameter types. */
 template <typename... P>
@@ -48,7 +55,8 @@ static enum status cuda_start(struct cuda_context *c, enum kernel_id id, void (*
                               dim3 block, size_t smem, struct err *err,
                               typename launch_arg<P>::type... args) {
     void *argv[] = {(void *)&args...};
-    return cuda_launch(c, id, (const void *)kernel, grid, block, smem, argv, err);
+    RETURN_IF_ERROR(FAULT_TELL_DEVICE(c, err));
+    return cuda_launch(c, id, KERNEL_HANDLE(kernel), grid, block, smem, argv, err);
 }
 
 static inline unsigned ceil_div(int64_t a, int64_t b) {

@@ -6,9 +6,11 @@
 #define FORKGATE_DEQUANT_CUH
 
 #include "../dtype.h"
+#include "fault.cuh"
 #include "mma.cuh"
 
 __device__ __forceinline__ int dequant_fifth_bit(const uint8_t qh[4], int i) {
+    if (FAULT_TOLD(MM_MISALIGN)) return (*(const uint32_t *)(const void *)qh >> i & 1) << 4;
     return (qh[i / 8] >> (i % 8) & 1) << 4;
 }
 

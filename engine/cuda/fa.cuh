@@ -35,10 +35,10 @@ template <int HD>
 __device__ __forceinline__ void fa_stage_f16(uint16_t *dst, const uint16_t *plane, int64_t stride, int key0,
                                              int rows, int n_keys, int head_dim) {
     uint32_t base = smem_address(dst);
-    for (int i = threadIdx.x; i < rows * (HD / 8); i += blockDim.x) {
-        int r = i / (HD / 8), c = i % (HD / 8) * 8;
+    for (int i = threadIdx.x; i < rows * (HD / 8); i += blockDim.x * (FAULT_TOLD(FA_STRIDE) ? 2 : 1)) {
+        int r = i / (HD / 8), c = i % (HD / 8) * 8, from = FAULT_TOLD(DEC_STRIPE) && r % 32 == 0 ? 0 : key0;
         int valid = key0 + r < n_keys && c < head_dim;
-        copy_async_16(base + (r * (HD + FA_PAD) + c) * 2, valid ? plane + (key0 + r) * stride + c : plane,
+        copy_async_16(base + (r * (HD + FA_PAD) + c) * 2, valid ? plane + (from + r) * stride + c : plane,
                       valid);
     }
 }
@@ -47,11 +47,11 @@ __device__ __forceinline__ void fa_stage_f16(uint16_t *dst, const uint16_t *plan
 template <int HD>
 __device__ __forceinline__ void fa_stage_q8(uint16_t *dst, const block_q8_0 *plane, int64_t stride, int key0,
                                             int rows, int n_keys, int head_dim) {
-    for (int i = threadIdx.x; i < rows * (HD / 8); i += blockDim.x) {
+    for (int i = threadIdx.x; i < rows * (HD / 8); i += blockDim.x * (FAULT_TOLD(FA_STRIDE) ? 2 : 1)) {
         int r = i / (HD / 8), c = i % (HD / 8) * 8;
         uint32_t v[4] = {0, 0, 0, 0};
         if (key0 + r < n_keys && c < head_dim) {
-            const block_q8_0 *b = plane + (key0 + r) * stride + c / QK_32;
+            const block_q8_0 *b = plane + (key0 + r) * stride + (FAULT_TOLD(KV_Q8BASE) ? 0 : c / QK_32);
             const uint16_t *two =
                 (const uint16_t *)(const void *)(b->qs + c % QK_32); /* blocks are 2-byte aligned */
             float d = f16_value(b->d);
@@ -71,6 +71,7 @@ __device__ __forceinline__ void fa_stage(uint16_t *dst, const fa_args &a, int wh
                                          int key0, int rows, int n_keys) {
     void *plane = which == 0 ? a.kv.k[seq] : a.kv.v[seq];
     int64_t stride = (int64_t)a.kv.n_kv_head * a.kv.head_dim, at = a.layer_at + (int64_t)head * a.kv.head_dim;
+    if (FAULT_TOLD(FA_UNWRITTEN_KV)) n_keys = a.kv.n_ctx;
     if (a.kv.dtype == KV_F16)
         fa_stage_f16<HD>(dst, (const uint16_t *)plane + at, stride, key0, rows, n_keys, a.kv.head_dim);
     else
@@ -145,7 +146,7 @@ template <int N8> __device__ __forceinline__ float fa_row_exp(float s[N8][4], in
     for (int j = 0; j < N8; j++)
 #pragma unroll
         for (int e = 2 * h; e < 2 * h + 2; e++) {
-            s[j][e] = mn == FA_MASKED ? 0.0f : fm_exp2f(s[j][e] - mn);
+            s[j][e] = mn == FA_MASKED && !FAULT_TOLD(FA_MASKED_TILE) ? 0.0f : fm_exp2f(s[j][e] - mn);
             sum = sum + s[j][e];
         }
     sum = sum + __shfl_xor_sync(WARP_ALL, sum, 1); /* lanes 0 and 1, lanes 2 and 3 */
@@ -163,7 +164,7 @@ struct fa_fold {
     int keep, start; /* keep: the chunk is wholly masked; start: it is the first unmasked one */
 };
 __device__ __forceinline__ fa_fold fa_fold_of(float M, float m) {
-    fa_fold f = {1.0f, 0.0f, m == FA_MASKED, M == FA_MASKED};
+    fa_fold f = {1.0f, 0.0f, m == FA_MASKED && !FAULT_TOLD(FA_MASKED_TILE), M == FA_MASKED};
     if (f.keep || f.start) return f;
     float mn = fa_max(M, m);
     f.a = fm_exp2f(M - mn);
@@ -172,6 +173,14 @@ __device__ __forceinline__ fa_fold fa_fold_of(float M, float m) {
 }
 __device__ __forceinline__ float fa_fold_value(const fa_fold &f, float A, float x) {
     return f.keep ? A : f.start ? x : __fmaf_rn(x, f.b, A * f.a);
+}
+
+/* The factor of head `head`'s scores, and the KV head it reads. */
+__device__ __forceinline__ float fa_factor(const fa_args &a, int head) {
+    return FAULT_TOLD(FA_SCALE) && head == a.n_head - 1 ? 0x1.715476p+0f : a.c;
+}
+__device__ __forceinline__ int fa_kv_head(const fa_args &a, int head) {
+    return FAULT_TOLD(GQA_HEAD) ? head % a.kv.n_kv_head : head / a.group;
 }
 
 /* Dispatch over the instances; f is a generic lambda of (tkv, hd) integral constants. */

@@ -96,7 +96,9 @@ __device__ __forceinline__ float fa_wg_softmax(fa_wg<HD> &r, float (&s)[FA_HOPPE
         mn = fa_max(fa_max(mn, s[FIRST + 4 * j + 2 * h]), s[FIRST + 4 * j + 2 * h + 1]);
     mn = fa_max(mn, __shfl_xor_sync(WARP_ALL, mn, 1));
     mn = fa_max(mn, __shfl_xor_sync(WARP_ALL, mn, 2));
-    float shift = mn == FA_MASKED ? 0.0f : mn; /* nothing seen yet: every t is -inf and every p zero */
+    float shift = mn == FA_MASKED && !FAULT_TOLD(FA_MASKED_TILE)
+                      ? 0.0f
+                      : mn; /* nothing seen yet: every t is -inf and every p zero */
 #pragma unroll
     for (int j = 0; j < TKV / 8; j++)
 #pragma unroll
@@ -135,7 +137,10 @@ __device__ __forceinline__ void fa_wg_weigh(fa_wg<HD> &r, const float (&p)[FA_HO
 #pragma unroll
     for (int k = 0; k < TKV / TC_K; k++) {
         uint32_t key = v_at + (T * TKV + k * TC_K) * TENSOR_BOX_X * 2;
-        wgmma_registers<1>(r.o, a[k], wgmma_columns(key, FA_HOPPER_SPAN * TENSOR_BOX_X * 2));
+        if (FAULT_TOLD(FA_MAJOR)) /* as K: keys along the row */
+            wgmma_registers<0>(r.o, a[k], wgmma_rows(v_at) + (T * TKV + k * TC_K) * 2 / 16);
+        else
+            wgmma_registers<1>(r.o, a[k], wgmma_columns(key, FA_HOPPER_SPAN * TENSOR_BOX_X * 2));
     }
     wgmma_commit();
 }

@@ -5,6 +5,7 @@
  * Source: the CUDA graph API. Exercise: device_parity (arm graph) */
 #include <string.h>
 
+#include "../fault.h"
 #include "check.h"
 
 static enum status slot_drop(struct graph_slot *slot, struct err *err) {
@@ -64,6 +65,11 @@ enum status cuda_graph_begin(struct cuda_context *c, const struct step *s, int *
         return STATUS_OK;
     case GRAPH_READY:
         break;
+    }
+    if (FAULT(RT_CAPTURE)) { /* the lengths of the step before */
+        for (int r = 0; r < s->n_rows; r++) c->host_step[CHUNK_MAX + r]--;
+        RETURN_IF_ERROR(cuda_copy(c, c->pos, c->host_step + CHUNK_MAX, (size_t)s->n_rows * sizeof(int32_t),
+                                  cudaMemcpyHostToDevice, err));
     }
     CUDA_TRY(cudaGraphLaunch(slot->exec, c->stream), err);
     for (int i = 0; i < CUDA_KERNEL_COUNT; i++) c->calls[i] += slot->calls[i];

@@ -7,6 +7,7 @@
 #ifndef FORKGATE_UNITS_CUH
 #define FORKGATE_UNITS_CUH
 
+#include "fault.cuh"
 #include "mma.cuh"
 #include "planes.h"
 
@@ -100,7 +101,7 @@ __device__ __forceinline__ void unit_load_k45(unit_of<T> &u, const weight_planes
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         u.scale[i] = scale >> (i / 2 * 8) & 255;
-        u.min[i] = min >> (i / 2 * 8) & 255;
+        u.min[i] = FAULT_TOLD(MM_MINTERM) ? 0 : min >> (i / 2 * 8) & 255;
     }
 }
 
@@ -121,7 +122,8 @@ __device__ __forceinline__ void unit_load_q6(unit_of<T> &u, const weight_planes 
     uint2 sc = __ldg((const uint2 *)(const void *)(p.sc + b * 16 + half * 8));
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-        u.scale[i] = (int)(signed char)((i < 2 ? sc.x : sc.y) >> (q % 2 * 8 + i % 2 * 16) & 255);
+        int half_of_32 = FAULT_TOLD(MM_SCALE16) ? 0 : q % 2 * 8;
+        u.scale[i] = (int)(signed char)((i < 2 ? sc.x : sc.y) >> (half_of_32 + i % 2 * 16) & 255);
         u.min[i] = 32 * u.scale[i];
     }
 }
@@ -146,6 +148,20 @@ template <int T> __device__ __forceinline__ float2 block_scales(const weight_pla
     uint32_t dm = __ldg((const uint32_t *)(const void *)p.sc + b * STRIDE);
     return make_float2(f16_value((uint16_t)(dm & 0xffffu)), f16_value((uint16_t)(dm >> 16)));
 }
+
+/* Where row `row` of `rows` rows of codes starts. */
+__device__ __forceinline__ int64_t codes_at(int64_t row, int64_t rows, int64_t k) {
+    int64_t padded = (k + QK_256 - 1) / QK_256 * QK_256, last = (rows - 1) * k;
+    if (FAULT_TOLD(MM_STRIDE)) return row * padded < last ? row * padded : last;
+    return row * k;
+}
+
+/* What both kernels reach, for the launchers. */
+#define UNIT_SITES(dtype, rows, k)                                                                           \
+    FAULT_SITES(FAULT_BIT(MM_KHALF) | FAULT_BIT(MM_SKIP) | ((rows) > 1 ? FAULT_BIT(MM_TNT) : 0) |            \
+                ((rows) > 1 && (k) % QK_256 != 0 ? FAULT_BIT(MM_STRIDE) : 0) |                               \
+                ((dtype) == DTYPE_Q6_K ? FAULT_BIT(MM_SCALE16) : 0) |                                        \
+                ((dtype) == DTYPE_Q4_K || (dtype) == DTYPE_Q5_K ? FAULT_BIT(MM_MINTERM) : 0))
 
 /* Four codes minus a constant 0..128 each, exact per byte as int8. */
 __device__ __forceinline__ uint32_t bytes_minus(uint32_t w, uint32_t each) {

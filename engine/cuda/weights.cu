@@ -67,6 +67,7 @@ static enum status upload_f16(const struct upload *u, struct err *err) {
     RETURN_IF_ERROR(cuda_reserve(c, (size_t)(w->n * k_pad) * sizeof(uint16_t), &w->data, err));
     RETURN_IF_ERROR(cuda_reserve(c, sizeof *counter, (void **)&counter, err));
     CUDA_TRY(cudaMemsetAsync(counter, 0, sizeof *counter, c->stream), err);
+    FAULT_SITES(w->dtype == DTYPE_Q5_0 ? FAULT_BIT(MM_MISALIGN) : 0);
     RETURN_IF_ERROR(dequant_dispatch(w->dtype, [&](auto type) {
         return cuda_start(c, KERNEL_WEIGHT_F16, weight_f16_kernel<decltype(type)::value>,
                           dim3(ceil_div(w->n * k_pad, UPLOAD_THREADS)), dim3(UPLOAD_THREADS), 0, err, u->raw,
@@ -76,8 +77,8 @@ static enum status upload_f16(const struct upload *u, struct err *err) {
     CUDA_TRY(cudaStreamSynchronize(c->stream), err);
     cuda_release(c, counter);
     if (n_over == 0) return STATUS_OK;
-    return err_set(err, STATUS_INVALID, "%llu of %lld weights have no finite f16 value",
-                   n_over, (long long)(w->n * w->k));
+    return err_set(err, STATUS_INVALID, "%llu of %lld weights have no finite f16 value", n_over,
+                   (long long)(w->n * w->k));
 }
 
 static enum status upload_planes(const struct upload *u, struct err *err) {

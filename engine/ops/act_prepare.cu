@@ -9,7 +9,7 @@ __global__ void __launch_bounds__(ELEMENT_THREADS)
     act_f16_kernel(const float *x, int64_t k, int64_t k_pad, uint16_t *out, unsigned long long *overflow) {
     int64_t r = blockIdx.y, c = (int64_t)blockIdx.x * ELEMENT_THREADS + threadIdx.x;
     uint16_t h = c < k ? f16_bits(x[r * k + c]) : (uint16_t)0;
-    if (c < k_pad) out[r * k_pad + c] = h;
+    if (c < (FAULT_TOLD(Q_PAD) ? k : k_pad)) out[r * k_pad + c] = h;
     warp_count(f16_overflows(h), overflow);
 }
 
@@ -58,6 +58,7 @@ extern "C" enum status act_prepare_cuda(struct backend *self, enum act_kind kind
     if (kind == ACT_F16) {
         int64_t k_pad = (k + TC_K - 1) / TC_K * TC_K;
         dim3 grid(ceil_div(k_pad, ELEMENT_THREADS), (unsigned)rows);
+        FAULT_SITES(k < k_pad ? FAULT_BIT(Q_PAD) : 0);
         return cuda_start(c, KERNEL_ACT_F16, act_f16_kernel, grid, dim3(ELEMENT_THREADS), 0, err, x, k, k_pad,
                           out->f16, c->overflow);
     }
@@ -66,6 +67,7 @@ extern "C" enum status act_prepare_cuda(struct backend *self, enum act_kind kind
         return err_set(err, STATUS_SHAPE, "act_prepare: a row of %lld is not a multiple of %lld",
                        (long long)k, (long long)block);
     dim3 grid(ceil_div(n_blocks, ACT_WARPS)), threads(ACT_WARPS * WARP);
+    FAULT_SITES(FAULT_BIT(Q_AMAX126));
     if (kind == ACT_Q8_32)
         return cuda_start(c, KERNEL_ACT_Q8_32, act_q8_kernel<ACT_BLOCK_32>, grid, threads, 0, err, x,
                           n_blocks, out->q, out->d, out->sum, c->overflow);

@@ -20,11 +20,26 @@ extern "C" enum status attention_cuda(struct backend *self, const struct step *s
                  n_chunks, 0.0f};
     a.layer_at = (int64_t)layer * kv.n_ctx * kv.n_kv_head * kv.head_dim;
     a.c = (float)(M_LOG2E / sqrt((double)kv.head_dim));
+    FAULT_SITES(FAULT_BIT(FA_MAJOR) | FAULT_BIT(FA_WAIT) | FAULT_BIT(FA_STRIDE) | FAULT_BIT(FA_SCALE) |
+                FAULT_BIT(FA_NOSYNC) | FAULT_BIT(FA_UNWRITTEN_KV) |
+                (a.group > 1 && kv.n_kv_head > 1 ? FAULT_BIT(GQA_HEAD) : 0) |
+                (kv.dtype == KV_Q8_0 && kv.head_dim > QK_32 ? FAULT_BIT(KV_Q8BASE) : 0));
     if (s->n_seq != s->n_rows) {
+        FAULT_SITES(
+            (s->pos[0] > 0 ? FAULT_BIT(FA_WINDOW) : 0) |
+            (s->n_rows % FA_ROWS_PER_WARP != 0 ? FAULT_BIT(FA_TAIL_GUARD) : 0) |
+            (s->pos[0] / chunk != (s->pos[0] + s->n_rows - 1) / chunk ? FAULT_BIT(FA_MASKED_TILE) : 0));
         if (c->hopper && kv.dtype == KV_F16 && kv.head_dim <= FA_HOPPER_HD_MAX)
             return attention_hopper_cuda(c, a, s->pos[0] + s->n_rows, err);
         return attention_prefill_cuda(c, a, err);
     }
+    FAULT_SITES(FAULT_BIT(DEC_SHUFFLE) | FAULT_BIT(DEC_COMBINE) |
+                (s->pos[0] >= chunk ? FAULT_BIT(DEC_SPLITS) | FAULT_BIT(MERGE_ORDER) : 0) |
+                (s->pos[0] >= chunk && kv.dtype == KV_F16 ? FAULT_BIT(DEC_STRIPE) : 0) |
+                (s->pos[0] / chunk + 1 < n_chunks ? FAULT_BIT(FA_INIT_INF) : 0) |
+                (s->pos[0] >= fa_decode_segment(fa_head_dim_instance(kv.head_dim)) / 2
+                     ? FAULT_BIT(FA_PROW_ALIAS)
+                     : 0));
     size_t parts = (size_t)s->n_rows * (size_t)n_head * (size_t)n_chunks;
     RETURN_IF_ERROR(cuda_scratch(c, &c->fa_ml, parts * 2 * sizeof(float), err));
     RETURN_IF_ERROR(cuda_scratch(c, &c->fa_o, parts * (size_t)kv.head_dim * sizeof(float), err));

@@ -15,12 +15,15 @@
 /* Shared memory of one block; pointers into the dynamic buffer (fa_decode_smem has the same parts). */
 template <int HD> struct fa_dec {
     static constexpr int ROW = HD + FA_PAD, SEGMENT = HD <= 128 ? 256 : 128;
-    static constexpr int P_ROW = SEGMENT + FA_PAD, TILES = SEGMENT / TC_K;
+    static constexpr int P_ROW = SEGMENT + FA_PAD, P_SHORT = SEGMENT / 2 + FA_PAD, TILES = SEGMENT / TC_K;
     static constexpr int N8 = HD / 8 / FA_DEC_WARPS; /* n8 tiles of dims per warp */
 
     uint16_t *q, *p, *k, *v;  /* [16][ROW], [16][P_ROW], [SEGMENT][ROW] twice */
     float *max, *sum, *alpha; /* [TILES][16] */
     float *m, *l;             /* [16] */
+
+    /* From one row of P to the next. */
+    static __device__ __forceinline__ int p_stride() { return FAULT_TOLD(FA_PROW_ALIAS) ? P_SHORT : P_ROW; }
 
     __device__ __forceinline__ explicit fa_dec(uint16_t *base) {
         q = base;
@@ -55,6 +58,7 @@ __device__ __forceinline__ void fa_dec_scores(float s[SLOTS][TKV / 8][4], const 
         if (t >= n_tiles) continue;
         fa_scores<HD, TKV / 8>(s[slot], q_at, k_at + t * TKV * fa_dec<HD>::ROW * 2);
         fa_scale_mask<TKV / 8>(s[slot], c, key0 + t * TKV, lane % 4, last, last);
+        if (FAULT_TOLD(DEC_SHUFFLE) && key0 + t * TKV + lane % 4 * 2 > last) continue; /* no key of mine */
 #pragma unroll
         for (int h = 0; h < 2; h++) {
             float m = fa_row_max<TKV / 8>(s[slot], h);
@@ -76,7 +80,7 @@ __device__ __forceinline__ void fa_dec_exps(float s[SLOTS][TKV / 8][4], const fa
             int row = lane / 4 + 8 * h, at = t * FA_DEC_GROUP + row;
             float before = fa_dec_before<HD>(sm, t, row), mn = fa_max(before, sm.max[at]);
             float sum = fa_row_exp<TKV / 8>(s[slot], h, mn);
-            uint16_t *p = sm.p + row * fa_dec<HD>::P_ROW + t * TKV + lane % 4 * 2;
+            uint16_t *p = sm.p + row * fa_dec<HD>::p_stride() + t * TKV + lane % 4 * 2;
 #pragma unroll
             for (int j = 0; j < TKV / 8; j++)
                 *(uint32_t *)(void *)(p + j * 8) = f16_pair(s[slot][j][2 * h], s[slot][j][2 * h + 1]);
@@ -103,7 +107,7 @@ template <int TKV, int HD>
 __device__ __forceinline__ void fa_dec_weigh(float o[fa_dec<HD>::N8][4], const fa_dec<HD> &sm, int n_tiles) {
     constexpr int N8 = fa_dec<HD>::N8, ROW = fa_dec<HD>::ROW;
     int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
-    uint32_t p_at = smem_address(sm.p + lane % 16 * fa_dec<HD>::P_ROW + lane / 16 * 8);
+    uint32_t p_at = smem_address(sm.p + lane % 16 * fa_dec<HD>::p_stride() + lane / 16 * 8);
     uint32_t v_at = smem_address(sm.v + lane % 16 * ROW + warp * N8 * 8 + (N8 > 1 ? lane / 16 * 8 : 0));
     for (int t = 0; t < n_tiles; t++) {
         float low = sm.alpha[t * FA_DEC_GROUP + lane / 4], high = sm.alpha[t * FA_DEC_GROUP + lane / 4 + 8];
@@ -117,13 +121,19 @@ __device__ __forceinline__ void fa_dec_weigh(float o[fa_dec<HD>::N8][4], const f
             ldmatrix_x4(a, p_at + (t * TKV + k * TC_K) * 2);
             if constexpr (N8 == 1) {
                 uint32_t b[2];
-                ldmatrix_x2_trans(b, at);
+                if (FAULT_TOLD(FA_MAJOR))
+                    ldmatrix_x2(b, at);
+                else
+                    ldmatrix_x2_trans(b, at);
                 mma_f16(o[0], a, b[0], b[1]);
             } else {
 #pragma unroll
                 for (int d = 0; d < N8; d += 2) {
                     uint32_t b[4];
-                    ldmatrix_x4_trans(b, at + d * 8 * 2);
+                    if (FAULT_TOLD(FA_MAJOR))
+                        ldmatrix_x4(b, at + d * 8 * 2);
+                    else
+                        ldmatrix_x4_trans(b, at + d * 8 * 2);
                     mma_f16(o[d], a, b[0], b[1]);
                     mma_f16(o[d + 1], a, b[2], b[3]);
                 }
@@ -149,10 +159,11 @@ __device__ __forceinline__ void fa_dec_chunk(float o[fa_dec<HD>::N8][4], const f
         copy_async_commit();
         fa_stage<HD>(sm.v, a, 1, seq, kv_head, key0, n_tiles * TKV, end);
         copy_async_commit();
-        copy_async_wait<1>();
+        if (!FAULT_TOLD(FA_WAIT)) copy_async_wait<1>();
         __syncthreads();
-        fa_dec_scores<TKV, HD, SLOTS>(s, sm, a.c, key0, n_tiles, end - 1);
-        __syncthreads();
+        fa_dec_scores<TKV, HD, SLOTS>(s, sm, fa_factor(a, kv_head * a.group + a.group - 1), key0, n_tiles,
+                                      end - 1);
+        if (!FAULT_TOLD(FA_NOSYNC)) __syncthreads();
         fa_dec_exps<TKV, HD, SLOTS>(s, sm, n_tiles);
         copy_async_wait<0>();
         __syncthreads();
@@ -160,6 +171,11 @@ __device__ __forceinline__ void fa_dec_chunk(float o[fa_dec<HD>::N8][4], const f
         if (threadIdx.x < FA_DEC_GROUP) fa_dec_sums<HD>(sm, n_tiles, threadIdx.x);
     }
     __syncthreads();
+}
+
+/* Where dim c of a chunk's O goes. The plant: the layout of another combine step. */
+__device__ __forceinline__ int fa_dec_at(int c, int head_dim) {
+    return FAULT_TOLD(DEC_COMBINE) ? c % 4 * (head_dim / 4) + c / 4 : c;
 }
 
 template <int TKV, int HD> __global__ void __launch_bounds__(FA_DEC_THREADS) fa_decode_kernel(fa_args a) {
@@ -174,8 +190,11 @@ template <int TKV, int HD> __global__ void __launch_bounds__(FA_DEC_THREADS) fa_
     int n_keys = a.pos[r] + 1, n_chunks = (n_keys + a.fa_chunk - 1) / a.fa_chunk;
     int64_t row_at = (int64_t)r * a.n_head * a.kv.head_dim;
     if (blockIdx.x >= n_chunks) return;
+    auto query = [&](int i) {
+        return FAULT_TOLD(GQA_HEAD) ? (first + i) * a.kv.n_kv_head + kv_head : head0 + i;
+    };
     fa_stage_query<HD>(sm.q, a, FA_DEC_GROUP, blockIdx.x == 0,
-                       [&](int i) { return i < heads ? row_at + (int64_t)(head0 + i) * a.kv.head_dim : -1; });
+                       [&](int i) { return i < heads ? row_at + (int64_t)query(i) * a.kv.head_dim : -1; });
     for (int chunk = blockIdx.x; chunk < n_chunks; chunk += gridDim.x) {
         float o[N8][4] = {};
         int begin = chunk * a.fa_chunk;
@@ -192,7 +211,8 @@ template <int TKV, int HD> __global__ void __launch_bounds__(FA_DEC_THREADS) fa_
             for (int e = 0; e < 4; e++) {
                 int head = lane / 4 + e / 2 * 8, c = (warp * N8 + d) * 8 + lane % 4 * 2 + e % 2;
                 if (head < heads && c < a.kv.head_dim)
-                    a.part[(at + (int64_t)head * a.n_chunks) * a.kv.head_dim + c] = o[d][e];
+                    a.part[(at + (int64_t)head * a.n_chunks) * a.kv.head_dim + fa_dec_at(c, a.kv.head_dim)] =
+                        o[d][e];
             }
         __syncthreads(); /* m and l are read before the next chunk resets them */
     }

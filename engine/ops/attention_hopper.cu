@@ -34,7 +34,7 @@ __device__ __forceinline__ void fa_wg_copy(const CUtensorMap *k, const CUtensorM
             uint32_t bar = (which * FA_HOPPER_STAGES + stage) * 8,
                      to = (which == 0 ? ring.k : ring.v) + stage * BOXES * BOX;
             mbarrier_wait(ring.empty + bar, parity);
-            mbarrier_expect(ring.full + bar, BOXES * BOX);
+            mbarrier_expect(ring.full + bar, BOXES * BOX / (FAULT_TOLD(FA_STRIDE) ? 2 : 1));
             for (int b = 0; b < BOXES; b++)
                 tensor_load_3d(to + b * BOX, which == 0 ? k : v, b * TENSOR_BOX_X, kv_head, walk.key(i),
                                ring.full + bar);
@@ -54,7 +54,7 @@ __device__ __forceinline__ void fa_wg_walk(fa_wg<HD> &r, fa_ring ring, fa_walk w
         int chunk_end = key0 / walk.chunk * walk.chunk + walk.chunk;
         int end = min(min(chunk_end, key0 + FA_HOPPER_SPAN), last_of_all + 1); /* keys any of our rows sees */
         int tiles = end > key0 ? (end - key0 + TKV - 1) / TKV : 0;
-        mbarrier_wait(ring.full + k_bar, parity);
+        if (!FAULT_TOLD(FA_WAIT)) mbarrier_wait(ring.full + k_bar, parity);
         float s[FA_HOPPER_SPAN / 2];
         if (tiles > 0) {
             fa_wg_scores(s, r, ring.k + stage * STAGE);
@@ -63,9 +63,10 @@ __device__ __forceinline__ void fa_wg_walk(fa_wg<HD> &r, fa_ring ring, fa_walk w
         if (leader) mbarrier_arrive(ring.empty + k_bar);
         if (tiles > 0) fa_wg_mask(s, c, key0, last);
         mbarrier_wait(ring.full + v_bar, parity);
+        if (FAULT_TOLD(FA_NOSYNC) && leader) mbarrier_arrive(ring.empty + v_bar); /* before it is read */
         fa_wg_tiles<HD, TKV, 0>(r, s, ring.v + stage * STAGE, tiles);
         wgmma_wait<0>();
-        if (leader) mbarrier_arrive(ring.empty + v_bar);
+        if (!FAULT_TOLD(FA_NOSYNC) && leader) mbarrier_arrive(ring.empty + v_bar);
         if (key0 + FA_HOPPER_SPAN < chunk_end && walk.key(i + 1) < n_keys) continue;
         fa_wg_fold(r);
         r.start_chunk();
@@ -98,7 +99,7 @@ __global__ void __launch_bounds__((WGS + 1) * 128, 3 - WGS)
     __syncthreads();
     if (threadIdx.x >= WGS * WARPGROUP) {
         registers_give<WGS == 1 ? 40 : 24>();
-        if (threadIdx.x == WGS * WARPGROUP) fa_wg_copy<HD>(&k, &v, ring, walk, n_keys, head / a.group);
+        if (threadIdx.x == WGS * WARPGROUP) fa_wg_copy<HD>(&k, &v, ring, walk, n_keys, fa_kv_head(a, head));
         return;
     }
     registers_take<WGS == 1 ? 216 : 240>();
@@ -106,6 +107,7 @@ __global__ void __launch_bounds__((WGS + 1) * 128, 3 - WGS)
     int my_row = wg_row + threadIdx.x % WARPGROUP / WARP * FA_ROWS_PER_WARP + lane / 4;
     int64_t stride = (int64_t)a.n_head * a.kv.head_dim, at = my_row * stride + (int64_t)head * a.kv.head_dim;
     bool low = my_row < a.n_rows, high = my_row + 8 < a.n_rows;
+    bool written = !FAULT_TOLD(FA_TAIL_GUARD) || my_row - lane / 4 + FA_ROWS_PER_WARP <= a.n_rows;
     fa_wg<HD> r;
     fa_wg_query(r, low ? a.q + at : NULL, high ? a.q + at + 8 * stride : NULL, a.kv.head_dim, a.overflow);
     r.M[0] = r.M[1] = FA_MASKED;
@@ -113,9 +115,11 @@ __global__ void __launch_bounds__((WGS + 1) * 128, 3 - WGS)
 #pragma unroll
     for (int i = 0; i < HD / 2; i++) r.A[i] = 0.0f;
     r.start_chunk();
-    fa_wg_walk<TKV>(r, ring, walk, a.c, n_keys, first + my_row, first + wg_row + FA_HOPPER_ROWS - 1);
-    fa_wg_write(r, low ? a.o + at : NULL, 0, a.kv.head_dim);
-    fa_wg_write(r, high ? a.o + at + 8 * stride : NULL, 1, a.kv.head_dim);
+    if (FAULT_TOLD(FA_WINDOW)) first = 0;
+    fa_wg_walk<TKV>(r, ring, walk, fa_factor(a, head), n_keys, first + my_row,
+                    first + wg_row + FA_HOPPER_ROWS - 1);
+    fa_wg_write(r, low && written ? a.o + at : NULL, 0, a.kv.head_dim);
+    fa_wg_write(r, high && written ? a.o + at + 8 * stride : NULL, 1, a.kv.head_dim);
 #endif
 }
 
@@ -125,9 +129,9 @@ static enum status fa_plane_map(struct cuda_context *c, const fa_args &a, const 
     uint64_t hd = (uint64_t)a.kv.head_dim, heads = (uint64_t)a.kv.n_kv_head;
     struct tensor_shape s = {(const uint16_t *)plane + a.layer_at,
                              3,
-                             {hd, heads, (uint64_t)n_keys},
+                             {hd, heads, (uint64_t)(FAULT(FA_UNWRITTEN_KV) ? a.kv.n_ctx : n_keys)},
                              {2, hd * 2, heads * hd * 2},
-                             {TENSOR_BOX_X, 1, FA_HOPPER_SPAN}};
+                             {TENSOR_BOX_X, 1, FAULT(FA_STRIDE) ? FA_HOPPER_SPAN / 2u : FA_HOPPER_SPAN}};
     return cuda_tensor_map(c, &s, out, err);
 }
 
@@ -136,7 +140,8 @@ static enum status fa_hopper_launch(struct cuda_context *c, const fa_args &a, co
                                     struct err *err) {
     dim3 grid((unsigned)a.n_head, ceil_div(a.n_rows, WGS * FA_HOPPER_ROWS));
     return cuda_start(c, KERNEL_FA_PREFILL_HOPPER, fa_hopper_kernel<TKV, HD, WGS>, grid,
-                      dim3((WGS + 1) * 128), fa_hopper_smem(HD), err, maps[0], maps[1], a);
+                      dim3((WGS + 1) * 128), fa_hopper_smem(HD) * (FAULT(FA_SMEM_OVER) ? 2 : 1), err, maps[0],
+                      maps[1], a);
 }
 
 enum status attention_hopper_cuda(struct cuda_context *c, const fa_args &a, int n_keys, struct err *err) {

@@ -19,15 +19,23 @@ struct merge_state {
     float M, L, A;
 };
 
-/* Folds chunks c0 .. c0+len of the row at `at`; the head's `threads` threads (this is number c) work together. All threads
- * of the block call it the same number of times. */
+/* Place of chunk c0 + i of n, which is folded in this order. turn: any number. */
+__device__ __forceinline__ int64_t merge_from(int64_t at, int c0, int i, int n, unsigned turn) {
+    if (FAULT_TOLD(MERGE_ORDER)) return at + n - 1 - (c0 + i);
+    return FAULT_TOLD(DEC_SPLITS) ? at + (turn + (unsigned)(c0 + i)) % (unsigned)n : at + c0 + i;
+}
+
+/* Folds up to LEN of the n_chunks chunks of the row at `at`, from c0 on; the head's `threads` threads (this is number c)
+ * work together. All threads of the block call it the same number of times. */
 template <int LEN>
 __device__ __forceinline__ void merge_some(merge_state &s, merge_weights<LEN> &w, const fa_args &a,
-                                           int64_t at, int c0, int len, int c, int threads, bool live) {
+                                           int64_t at, int n_chunks, int c0, int c, int threads, bool live,
+                                           unsigned turn) {
+    int len = min(LEN, n_chunks - c0);
     __syncthreads();
     for (int i = c; live && i < len; i += threads) {
-        w.m[i] = a.ml[(at + c0 + i) * 2];
-        w.l[i] = a.ml[(at + c0 + i) * 2 + 1];
+        w.m[i] = a.ml[merge_from(at, c0, i, n_chunks, turn) * 2];
+        w.l[i] = a.ml[merge_from(at, c0, i, n_chunks, turn) * 2 + 1];
     }
     __syncthreads();
     for (int i = c; live && i < len; i += threads) {
@@ -39,11 +47,18 @@ __device__ __forceinline__ void merge_some(merge_state &s, merge_weights<LEN> &w
     if (!live) return;
 #pragma unroll 4
     for (int i = 0; i < len; i++) {
-        float x = c < a.kv.head_dim ? a.part[(at + c0 + i) * a.kv.head_dim + c] : 0.0f;
+        float x =
+            c < a.kv.head_dim ? a.part[merge_from(at, c0, i, n_chunks, turn) * a.kv.head_dim + c] : 0.0f;
         s.A = fa_fold_value(w.fold[i], s.A, x);
         s.L = fa_fold_value(w.fold[i], s.L, w.l[i]);
         s.M = fa_max(s.M, w.m[i]);
     }
+}
+
+/* Splits without a chunk are not folded. The plant folds one whose maximum is still -inf. */
+__device__ __forceinline__ void merge_empty(merge_state &s, const fa_args &a, int n_chunks) {
+    if (!FAULT_TOLD(FA_INIT_INF) || n_chunks == a.n_chunks) return;
+    s.L = __fmaf_rn(0.0f, fm_exp2f(FA_MASKED - FA_MASKED), s.L);
 }
 
 __global__ void __launch_bounds__(FA_HEAD_DIM_MAX) fa_merge_kernel(fa_args a) {
@@ -52,8 +67,10 @@ __global__ void __launch_bounds__(FA_HEAD_DIM_MAX) fa_merge_kernel(fa_args a) {
     int n_chunks = (a.pos[r] + a.fa_chunk) / a.fa_chunk;
     int64_t at = ((int64_t)r * a.n_head + head) * a.n_chunks;
     merge_state s = {FA_MASKED, 0.0f, 0.0f};
+    unsigned turn = FAULT_TOLD(DEC_SPLITS) ? FAULT_BLOCK_TURN() : 0u;
     for (int c0 = 0; c0 < n_chunks; c0 += FA_MERGE_MAX)
-        merge_some(s, w, a, at, c0, min(FA_MERGE_MAX, n_chunks - c0), c, blockDim.x, true);
+        merge_some(s, w, a, at, n_chunks, c0, c, blockDim.x, true, turn);
+    merge_empty(s, a, n_chunks);
     if (c < a.kv.head_dim)
         a.o[((int64_t)r * a.n_head + head) * a.kv.head_dim + c] = s.A * (1.0f / s.L) + 0.0f;
 }
@@ -97,8 +114,10 @@ __global__ void __launch_bounds__(FA_MERGE_COLS) fa_merge_act_kernel(fa_args a, 
     bool live = head < a.n_head;
     int64_t at = ((int64_t)r * a.n_head + head) * a.n_chunks, to = ((int64_t)r * a.n_head + head) * hd + c;
     merge_state s = {FA_MASKED, 0.0f, 0.0f};
+    unsigned turn = FAULT_TOLD(DEC_SPLITS) ? FAULT_BLOCK_TURN() : 0u;
     for (int c0 = 0; c0 < n_chunks; c0 += FA_MERGE_FEW)
-        merge_some(s, w[local], a, at, c0, min(FA_MERGE_FEW, n_chunks - c0), c, hd, live);
+        merge_some(s, w[local], a, at, n_chunks, c0, c, hd, live, turn);
+    merge_empty(s, a, n_chunks);
     float x = live ? s.A * (1.0f / s.L) + 0.0f : 0.0f;
     if (live) a.o[to] = x;
     merge_act<KIND>(x, out, to, live);

@@ -63,7 +63,10 @@ __device__ __forceinline__ void fa_weigh(fa_rows<HD> &r, const float p[N8][4], u
 #pragma unroll
         for (int d = 0; d < fa_rows<HD>::TILES; d += 2) {
             uint32_t b[4];
-            ldmatrix_x4_trans(b, v_at + (k * TC_K * (HD + FA_PAD) + d * 8) * 2);
+            if (FAULT_TOLD(FA_MAJOR))
+                ldmatrix_x4(b, v_at + (k * TC_K * (HD + FA_PAD) + d * 8) * 2);
+            else
+                ldmatrix_x4_trans(b, v_at + (k * TC_K * (HD + FA_PAD) + d * 8) * 2);
             mma_f16(r.o[d], a, b[0], b[1]);
             mma_f16(r.o[d + 1], a, b[2], b[3]);
         }
@@ -118,7 +121,7 @@ __global__ void __launch_bounds__(FA_TQ_MAX / FA_ROWS_PER_WARP * WARP) fa_prefil
     PROBE_BLOCK();
     constexpr int ROW = HD + FA_PAD, N8 = TKV / 8;
     extern __shared__ __align__(128) uint16_t fa_smem[];
-    int tq = blockDim.x / WARP * FA_ROWS_PER_WARP, head = blockIdx.y, kv_head = head / a.group;
+    int tq = blockDim.x / WARP * FA_ROWS_PER_WARP, head = blockIdx.y, kv_head = fa_kv_head(a, head);
     int row0 = (int)(gridDim.x - 1 - blockIdx.x) * tq; /* longest tiles first */
     int rows = min(tq, a.n_rows - row0), warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, g = lane / 4;
     uint16_t *sq = fa_smem, *sk = sq + tq * ROW, *sv = sk + TKV * ROW;
@@ -146,13 +149,14 @@ __global__ void __launch_bounds__(FA_TQ_MAX / FA_ROWS_PER_WARP * WARP) fa_prefil
     r.start_chunk();
     for (int key0 = 0; key0 < n_keys; key0 += TKV) {
         float s[N8][4];
-        copy_async_wait<1>(); /* K has arrived, V may be under way */
+        if (!FAULT_TOLD(FA_WAIT)) copy_async_wait<1>(); /* K has arrived, V may be under way */
         __syncthreads();
         fa_scores<HD, N8>(s, q_at, k_at);
-        __syncthreads(); /* all warps have read K */
+        if (!FAULT_TOLD(FA_NOSYNC)) __syncthreads(); /* all warps have read K */
         if (key0 + TKV < n_keys) fa_stage<HD>(sk, a, 0, 0, kv_head, key0 + TKV, TKV, n_keys);
         copy_async_commit();
-        fa_scale_mask<N8>(s, a.c, key0, lane % 4, first + my_row, first + my_row + 8);
+        int last = FAULT_TOLD(FA_WINDOW) ? my_row : first + my_row;
+        fa_scale_mask<N8>(s, fa_factor(a, head), key0, lane % 4, last, last + 8);
         fa_softmax<HD, N8>(r, s);
         copy_async_wait<1>(); /* V has arrived, the next K may be under way */
         __syncthreads();
@@ -171,10 +175,18 @@ __global__ void __launch_bounds__(FA_TQ_MAX / FA_ROWS_PER_WARP * WARP) fa_prefil
     fa_finish<HD>(r, at, tail ? stage : NULL, warp * FA_ROWS_PER_WARP + g);
     if (!tail) return;
     __syncthreads();
+    if (FAULT_TOLD(FA_TAIL_GUARD)) rows = rows / FA_ROWS_PER_WARP * FA_ROWS_PER_WARP; /* whole warps */
     for (int i = threadIdx.x; i < rows * a.kv.head_dim; i += blockDim.x) {
         int row = i / a.kv.head_dim, c = i % a.kv.head_dim;
         a.o[(row0 + row) * row_stride + head_at + c] = stage[row * HD + c];
     }
+}
+
+/* Shared memory to ask for: fa_prefill_smem, and the two mistakes that were made with it. */
+static size_t fa_asked_smem(int tq, int tkv, int hd) {
+    size_t staging = (size_t)(tq + 2 * tkv) * (size_t)(hd + FA_PAD) * 2, all = fa_prefill_smem(tq, tkv, hd);
+    if (staging < all && FAULT(FA_SMEM_STAGE)) return staging;
+    return FAULT(FA_SMEM_OVER) ? (size_t)(3 * tq) * (size_t)(hd + FA_PAD) * 2 : all;
 }
 
 enum status attention_prefill_cuda(struct cuda_context *c, const fa_args &a, struct err *err) {
@@ -182,9 +194,8 @@ enum status attention_prefill_cuda(struct cuda_context *c, const fa_args &a, str
     enum kernel_id id = a.kv.dtype == KV_F16 ? KERNEL_FA_PREFILL : KERNEL_FA_PREFILL_Q8;
     return fa_dispatch(geo->fa_tkv, a.kv.head_dim, [&](auto tkv, auto hd) {
         constexpr int TKV = decltype(tkv)::value, HD = decltype(hd)::value;
-        return cuda_start(c, id, fa_prefill_kernel<TKV, HD>,
-                          dim3(ceil_div(a.n_rows, geo->fa_tq), (unsigned)a.n_head),
-                          dim3((unsigned)geo->fa_tq / FA_ROWS_PER_WARP * WARP),
-                          fa_prefill_smem(geo->fa_tq, TKV, HD), err, a);
+        return cuda_start(
+            c, id, fa_prefill_kernel<TKV, HD>, dim3(ceil_div(a.n_rows, geo->fa_tq), (unsigned)a.n_head),
+            dim3((unsigned)geo->fa_tq / FA_ROWS_PER_WARP * WARP), fa_asked_smem(geo->fa_tq, TKV, HD), err, a);
     });
 }

@@ -76,7 +76,7 @@ __device__ __forceinline__ void norm_act_f16(const float v[PER], const norm_act_
         int c = threadIdx.x + i * NORM_THREADS;
         uint16_t h = c < g.cols ? f16_bits(v[i]) : (uint16_t)0;
         over += f16_overflows(h);
-        if (c < g.cols_pad) g.out.f16[r * g.cols_pad + c] = h;
+        if (c < (FAULT_TOLD(Q_PAD) ? g.cols : g.cols_pad)) g.out.f16[r * g.cols_pad + c] = h;
     }
     warp_count(over, g.out.overflow);
 }
@@ -105,7 +105,8 @@ __global__ void __launch_bounds__(NORM_THREADS) norm_act_kernel(norm_act_args g)
         }
     }
 #pragma unroll
-    for (int i = 0; i < PER; i++) a = __fmaf_rn(v[i], v[i], a); /* beyond the row: + 0 * 0 */
+    for (int i = 0; i < PER; i++) /* beyond the row: + 0 * 0 */
+        if (!norm_skips(t + i * NORM_THREADS, g.cols)) a = __fmaf_rn(v[i], v[i], a);
     lanes[t] = a;
     __syncthreads();
     if (t < WARP) {
@@ -145,6 +146,8 @@ extern "C" enum status fused_norm_act(struct cuda_context *c, const struct norm_
                        n->w,         n->eps,
                        (int)n->cols, ((int)n->cols + TC_K - 1) / TC_K * TC_K,
                        n->y,         act_out_of(out, c->overflow)};
+    NORM_SITES(n->cols);
+    FAULT_SITES(out->kind != ACT_F16 ? FAULT_BIT(Q_AMAX126) : g.cols < g.cols_pad ? FAULT_BIT(Q_PAD) : 0);
     *done = 1;
     if (g.cols_pad <= 4 * NORM_THREADS) return norm_act_launch<4>(c, out->kind, g, n->rows, err);
     if (g.cols_pad <= 16 * NORM_THREADS) return norm_act_launch<16>(c, out->kind, g, n->rows, err);

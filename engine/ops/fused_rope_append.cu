@@ -42,7 +42,8 @@ __device__ __forceinline__ unsigned rope_keep(uint16_t *row, int64_t i, float x)
 
 __global__ void __launch_bounds__(ELEMENT_THREADS)
     rope_append_kernel(const __grid_constant__ rope_append_args g) {
-    int r = blockIdx.y, seq = g.kv.per_row ? r : 0, i = blockIdx.x * ELEMENT_THREADS + threadIdx.x;
+    int r = blockIdx.y, seq = g.kv.per_row && !FAULT_TOLD(KV_SLOT) ? r : 0,
+        i = blockIdx.x * ELEMENT_THREADS + threadIdx.x;
     int q_pairs = g.q.n_head * g.q.half, k_pairs = g.k.n_head * g.k.half, rest = g.k.head_dim - 2 * g.k.half;
     int width = g.k.n_head * g.k.head_dim;
     int64_t at = ((int64_t)g.layer * g.kv.n_ctx + g.pos[r]) * width;

@@ -82,6 +82,7 @@ extern "C" enum status fused_swiglu_act(struct cuda_context *c, const struct swi
     auto kernel = out->kind == ACT_F16     ? swiglu_act_kernel<ACT_F16>
                   : out->kind == ACT_Q8_32 ? swiglu_act_kernel<ACT_Q8_32>
                                            : swiglu_act_kernel<ACT_Q8_256>;
+    FAULT_SITES(out->kind != ACT_F16 ? FAULT_BIT(Q_AMAX126) : 0);
     *done = 1;
     return cuda_start(c, KERNEL_SWIGLU_ACT, kernel,
                       dim3(ceil_div(k, ELEMENT_THREADS * LANE_COLS), (unsigned)rows), dim3(ELEMENT_THREADS),

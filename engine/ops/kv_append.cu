@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(ELEMENT_THREADS)
     kv_append_f16_kernel(kv_view kv, const int32_t *pos, int layer, const float *k, const float *v,
                          unsigned long long *overflow) {
     int r = blockIdx.y, i = blockIdx.x * ELEMENT_THREADS + threadIdx.x, n = kv.n_kv_head * kv.head_dim;
-    int seq = kv.per_row ? r : 0;
+    int seq = kv.per_row && !FAULT_TOLD(KV_SLOT) ? r : 0;
     uint16_t *plane = (uint16_t *)(blockIdx.z == 0 ? kv.k[seq] : kv.v[seq]);
     const float *x = blockIdx.z == 0 ? k : v;
     uint16_t h = i < n ? f16_bits(x[(int64_t)r * n + i]) : (uint16_t)0;
@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(KV_WARPS *WARP)
     kv_append_q8_kernel(kv_view kv, const int32_t *pos, int layer, const float *k, const float *v,
                         unsigned long long *overflow) {
     int r = blockIdx.y, b = blockIdx.x * KV_WARPS + threadIdx.x / WARP, lane = threadIdx.x % WARP;
-    int n = kv.n_kv_head * kv.head_dim, seq = kv.per_row ? r : 0;
+    int n = kv.n_kv_head * kv.head_dim, seq = kv.per_row && !FAULT_TOLD(KV_SLOT) ? r : 0;
     if (b >= n / QK_32) return;
     block_q8_0 *plane = (block_q8_0 *)(blockIdx.z == 0 ? kv.k[seq] : kv.v[seq]);
     float x = (blockIdx.z == 0 ? k : v)[(int64_t)r * n + b * QK_32 + lane];
@@ -49,6 +49,7 @@ extern "C" enum status kv_append_cuda(struct backend *self, const struct step *s
                                       const float *v, struct err *err) {
     struct cuda_context *c = cuda_context_of(self);
     int n = c->kv.n_kv_head * c->kv.head_dim;
+    FAULT_SITES(c->kv.per_row ? FAULT_BIT(KV_SLOT) : 0); /* the fused kernel's too */
     const struct rope_call *waiting = &c->pending.rope;
     if (c->pending.kind == PENDING_ROPE && c->kv.dtype == KV_F16 && waiting->parts == 2 &&
         waiting->part[1].x == k && waiting->n_rows == s->n_rows) {

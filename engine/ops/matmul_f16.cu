@@ -53,7 +53,10 @@ __device__ __forceinline__ void gemm_store(const float acc[MT][4][4], int64_t ro
 #pragma unroll
             for (int e = 0; e < 4; e++) {
                 int64_t r = row + i * 16 + e / 2 * 8, c = col + j * 8 + e % 2;
-                if (r < rows && c < n) y[r * n + c] = bias != NULL ? acc[i][j][e] + bias[c] : acc[i][j][e];
+                if (FAULT_TOLD(MM_CELLS) && j == 2) continue;
+                if (r < rows && c < n)
+                    y[FAULT_TOLD(MM_TNT) ? c * rows + r : r * n + c] =
+                        bias != NULL ? acc[i][j][e] + bias[c] : acc[i][j][e];
             }
 }
 
@@ -67,7 +70,7 @@ __global__ void __launch_bounds__(GEMM_THREADS)
     int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, wm = warp / 4, wn = warp % 4;
     int n_tiles = (int)((act.k_pad + GEMM_BK - 1) / GEMM_BK), n_steps = (int)(act.k_pad / TC_K);
     uint32_t base = smem_address(smem);
-    uint32_t a_lane = (wm * BM / 2 + lane % 16) * GEMM_ROW * 2 + lane / 16 * 16;
+    uint32_t a_lane = (wm * BM / 2 + lane % 16) * GEMM_ROW * 2 + (FAULT_TOLD(MM_KHALF) ? 0 : lane / 16 * 16);
     uint32_t b_lane = (BM + wn * GEMM_WARP_N + lane / 16 * 8 + lane % 8) * GEMM_ROW * 2 + lane / 8 % 2 * 16;
     float acc[MT][4][4] = {};
     for (int t = 0; t < GEMM_STAGES - 1; t++) {
@@ -81,7 +84,7 @@ __global__ void __launch_bounds__(GEMM_THREADS)
         copy_async_wait<GEMM_STAGES - 2>();
         __syncthreads(); /* stage t has arrived for all; stage t-1 has been read by all and may be overwritten */
         int next = t + GEMM_STAGES - 1;
-        if (next < n_tiles) {
+        if (next < n_tiles && !(FAULT_TOLD(MM_ROTATE) && next % GEMM_STAGES == 1)) {
             uint32_t at = base + next % GEMM_STAGES * STAGE;
             gemm_stage<BM>(at, act, row0, (int64_t)next * GEMM_BK);
             gemm_stage<GEMM_BN>(at + BM * GEMM_ROW * 2, w, col0, (int64_t)next * GEMM_BK);
@@ -90,10 +93,10 @@ __global__ void __launch_bounds__(GEMM_THREADS)
         uint32_t at = base + t % GEMM_STAGES * STAGE;
         if ((t + 1) * (GEMM_BK / TC_K) <= n_steps) {
 #pragma unroll
-            for (int s = 0; s < GEMM_BK / TC_K; s++)
+            for (int s = 0; s < GEMM_BK / TC_K; s += FAULT_TOLD(MM_SKIP) ? 2 : 1)
                 gemm_step<MT>(acc, at + a_lane + s * 32, at + b_lane + s * 32);
         } else { /* the last stage is short: a step of zeros would turn -0 into +0 */
-            for (int s = 0; s < n_steps - t * (GEMM_BK / TC_K); s++)
+            for (int s = 0; s < n_steps - t * (GEMM_BK / TC_K); s += FAULT_TOLD(MM_SKIP) ? 2 : 1)
                 gemm_step<MT>(acc, at + a_lane + s * 32, at + b_lane + s * 32);
         }
     }
@@ -111,8 +114,13 @@ static enum status gemm_launch(struct cuda_context *c, const gemm_operand &act, 
 
 enum status matmul_f16_prefill(struct cuda_context *c, const struct weight *w, const struct act *a,
                                int64_t rows, float *y, struct err *err) {
-    if (c->hopper && rows > GEMM_BM_MIN) return matmul_f16_hopper(c, w, a, rows, y, err);
     int64_t k_pad = (w->k + TC_K - 1) / TC_K * TC_K;
+    int slow = rows > GEMM_BM_MIN && FAULT(MM_WRONGKEY), refused = rows <= GEMM_BM_MIN && FAULT(MM_FALLBACK);
+    FAULT_SITES(FAULT_BIT(MM_CELLS) | FAULT_BIT(MM_TNT) | (k_pad > TC_K ? FAULT_BIT(MM_SKIP) : 0) |
+                (k_pad > GEMM_BK * GEMM_STAGES ? FAULT_BIT(MM_ROTATE) : 0));
+    if (c->hopper && ((rows > GEMM_BM_MIN && !slow) || refused))
+        return matmul_f16_hopper(c, w, a, rows, y, err);
+    FAULT_SITES(FAULT_BIT(MM_KHALF));
     gemm_operand act = {a->f16, rows, k_pad}, weight = {(const uint16_t *)w->data, w->n, k_pad};
     if (rows <= GEMM_BM_MIN) return gemm_launch<GEMM_BM_MIN>(c, act, weight, w->bias, y, err);
     return gemm_launch<GEMM_BM>(c, act, weight, w->bias, y, err);

@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(WARP) gemv_f16_kernel(gemv_args g) {
     int64_t n0 = (int64_t)blockIdx.x * GEMV_TILE;
     int n_tiles = (int)((g.k_pad + GEMV_BK - 1) / GEMV_BK), n_steps = (int)(g.k_pad / TC_K);
     uint32_t base = smem_address(smem);
-    uint32_t w_lane = lane % 16 * GEMV_ROW * 2 + lane / 16 * 16;
+    uint32_t w_lane = lane % 16 * GEMV_ROW * 2 + (FAULT_TOLD(MM_KHALF) ? 0 : lane / 16 * 16);
     uint32_t a_lane = (GEMV_TILE + lane % 8) * GEMV_ROW * 2 + lane / 8 % 2 * 16;
     float acc[4] = {};
     for (int t = 0; t < GEMV_STAGES - 1; t++) {
@@ -49,13 +49,13 @@ __global__ void __launch_bounds__(WARP) gemv_f16_kernel(gemv_args g) {
         copy_async_wait<GEMV_STAGES - 2>();
         __syncwarp(); /* stage t has arrived for all lanes; stage t-1 has been read by all */
         int next = t + GEMV_STAGES - 1;
-        if (next < n_tiles)
+        if (next < n_tiles && !(FAULT_TOLD(MM_ROTATE) && next % GEMV_STAGES == 1))
             gemv_stage(base + next % GEMV_STAGES * GEMV_STAGE, g, n0, (int64_t)next * GEMV_BK);
         copy_async_commit();
         uint32_t at = base + t % GEMV_STAGES * GEMV_STAGE;
         int steps = min(GEMV_BK / TC_K, n_steps - t * (GEMV_BK / TC_K));
 #pragma unroll
-        for (int s = 0; s < GEMV_BK / TC_K; s++) {
+        for (int s = 0; s < GEMV_BK / TC_K; s += FAULT_TOLD(MM_SKIP) ? 2 : 1) {
             if (s >= steps) break;
             uint32_t w[4], a[2];
             ldmatrix_x4(w, at + w_lane + s * 32);
@@ -67,7 +67,8 @@ __global__ void __launch_bounds__(WARP) gemv_f16_kernel(gemv_args g) {
     for (int e = 0; e < 4; e++) {
         int64_t n = n0 + lane / 4 + e / 2 * 8;
         int r = lane % 4 * 2 + e % 2;
-        if (n < g.n && r < g.rows) g.y[r * g.n + n] = g.bias != NULL ? acc[e] + g.bias[n] : acc[e];
+        int64_t at = FAULT_TOLD(MM_TNT) ? n * g.rows + r : r * g.n + n;
+        if (n < g.n && r < g.rows) g.y[at] = g.bias != NULL ? acc[e] + g.bias[n] : acc[e];
     }
 }
 
@@ -75,6 +76,9 @@ enum status matmul_f16_decode(struct cuda_context *c, const struct weight *w, co
                               int64_t rows, float *y, struct err *err) {
     int64_t k_pad = (w->k + TC_K - 1) / TC_K * TC_K;
     gemv_args g = {(const uint16_t *)w->data, a->f16, w->bias, y, w->n, k_pad, (int)rows};
+    FAULT_SITES(FAULT_BIT(MM_KHALF) | (k_pad > TC_K ? FAULT_BIT(MM_SKIP) : 0) |
+                (rows > 1 ? FAULT_BIT(MM_TNT) : 0) |
+                (k_pad > GEMV_BK * GEMV_STAGES ? FAULT_BIT(MM_ROTATE) : 0));
     return cuda_start(c, KERNEL_GEMV_F16, gemv_f16_kernel, dim3(ceil_div(w->n, GEMV_TILE)), dim3(WARP),
                       gemv_smem(), err, g);
 }

@@ -55,7 +55,9 @@ __device__ __forceinline__ void wg_produce(const CUtensorMap *act, const CUtenso
             uint32_t at = r.data + r.stage * S::BYTES;
             mbarrier_wait(r.empty_bar(), r.phase ^ 1);
             mbarrier_expect(r.full_bar(), S::BYTES);
-            tensor_load_2d(at, act, k * WG_BK, row0, r.full_bar());
+            int from =
+                FAULT_TOLD(MM_ROTATE) && r.stage == 1 && k >= S::COUNT ? 1 : k; /* as at the first turn */
+            tensor_load_2d(at, act, from * WG_BK, row0, r.full_bar());
             tensor_load_2d_multicast(at + S::A_BYTES + rank * HALF * WG_BK * 2, w, k * WG_BK, n0,
                                      r.full_bar(), 3);
             r.next(S::COUNT);
@@ -67,6 +69,11 @@ __device__ __forceinline__ void wg_produce(const CUtensorMap *act, const CUtenso
 __device__ __forceinline__ void wg_store(const wg_args &g, int r, int c, float x, float y) {
     if (r >= g.rows || c >= g.n) return;
     float *to = g.y + (int64_t)r * g.n + c;
+    if (FAULT_TOLD(MM_TNT)) {
+        g.y[(int64_t)c * g.rows + r] = x;
+        if (c + 1 < g.n) g.y[(int64_t)(c + 1) * g.rows + r] = y;
+        return;
+    }
     if (g.n % 2 == 0) {
         *(float2 *)(void *)to = make_float2(x, y);
     } else {
@@ -80,6 +87,7 @@ __device__ __forceinline__ void wg_write(const float (&acc)[BN / 2], const wg_ar
 #pragma unroll
     for (int j = 0; j < BN / 8; j++) {
         int c = col + j * 8;
+        if (FAULT_TOLD(MM_CELLS) && j % 4 == 2) continue;
         float low = 0.0f, high = 0.0f;
         if (g.bias != NULL) {
             low = c < g.n ? g.bias[c] : 0.0f;
@@ -110,7 +118,7 @@ __device__ __forceinline__ void wg_consume(const wg_args &g, wg_ring r, int firs
             mbarrier_wait(r.full_bar(), r.phase);
             wgmma_fence();
 #pragma unroll
-            for (int s = 0; s < WG_BK / TC_K; s++)
+            for (int s = 0; s < WG_BK / TC_K; s += FAULT_TOLD(MM_SKIP) ? 2 : 1)
                 wgmma_shared(acc, a + s * (TC_K * 2 >> 4), b + s * (TC_K * 2 >> 4));
             wgmma_commit();
             wgmma_wait<1>(); /* the stage before has been read */

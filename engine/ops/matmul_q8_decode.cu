@@ -12,7 +12,8 @@
 #include "../cuda/probe.cuh"
 #include "matmul_cuda.h"
 
-#define MMVQ_PAIR 2 /* weight rows of a lane */
+#define MMVQ_PAIR  2   /* weight rows of a lane */
+#define GEMV_UNITS 512 /* blocks of 32 that planted fault mv-bound covers */
 
 struct mmvq_matrix {
     weight_planes w;
@@ -51,11 +52,11 @@ __device__ __forceinline__ int2 mmvq_dot(const unit_of<T> &u, const int4 x[unit_
                                          const int s[unit_of<T>::GROUPS]) {
     int2 pm = make_int2(0, 0);
 #pragma unroll
-    for (int i = 0; i < unit_of<T>::GROUPS; i++) {
+    for (int i = 0; i < unit_of<T>::GROUPS; i += FAULT_TOLD(MM_SKIP) ? 2 : 1) {
         int dot = __dp4a((int)u.w[i][0], x[i].x, 0);
         dot = __dp4a((int)u.w[i][1], x[i].y, dot);
-        dot = __dp4a((int)u.w[i][2], x[i].z, dot);
-        dot = __dp4a((int)u.w[i][3], x[i].w, dot);
+        dot = __dp4a((int)u.w[i][FAULT_TOLD(MM_KHALF) ? 0 : 2], x[i].z, dot);
+        dot = __dp4a((int)u.w[i][FAULT_TOLD(MM_KHALF) ? 1 : 3], x[i].w, dot);
         pm.x += u.scale[i] * dot;
         if (T != DTYPE_Q8_0) pm.y += u.min[i] * s[i];
     }
@@ -119,7 +120,7 @@ __device__ __forceinline__ void mmvq_fill(const mmvq_args &g, const mmvq_share &
         }
         bool live = r < g.rows;
         int b = live ? j / PER : 0, q = j % PER, row = live ? r : 0;
-        int64_t block[MMVQ_PAIR], k0 = (int64_t)(b0 + b) * unit_of<T>::BLOCK;
+        int64_t block[MMVQ_PAIR], k0 = (int64_t)(b0 + b) * unit_of<T>::BLOCK * (FAULT_TOLD(MM_CHUNK) ? 2 : 1);
         unit_of<T> u[MMVQ_PAIR];
 #pragma unroll
         for (int i = 0; i < MMVQ_PAIR; i++) { /* rows beyond the last repeat it; nobody folds them */
@@ -131,7 +132,7 @@ __device__ __forceinline__ void mmvq_fill(const mmvq_args &g, const mmvq_share &
             int sum[unit_of<T>::GROUPS];
 #pragma unroll
             for (int i = 0; i < unit_of<T>::GROUPS; i++) {
-                int64_t at = a * g.k + k0 + unit_at<T>(q, i);
+                int64_t at = codes_at(a, g.n_rows, g.k) + k0 + unit_at<T>(q, i);
                 x[i] = __ldg((const int4 *)(const void *)(g.q + at));
                 sum[i] = T == DTYPE_Q8_0 ? 0 : __ldg(g.sum + at / ACT_SUM_GROUP);
             }
@@ -151,6 +152,12 @@ __device__ __forceinline__ float mmvq_chain(const mmvq_args &g, const mmvq_share
     return acc;
 }
 
+/* Blocks of K to fold: all of a row. */
+template <int T> __device__ __forceinline__ int mmvq_blocks(const mmvq_args &g) {
+    if (FAULT_TOLD(MV_BOUND)) return min(g.n_blocks, GEMV_UNITS * QK_32 / unit_of<T>::BLOCK);
+    return g.n_blocks;
+}
+
 template <int T>
 __global__ void __launch_bounds__(MMVQ_THREADS) mmvq_kernel(const __grid_constant__ mmvq_args g) {
     PROBE_BLOCK();
@@ -161,14 +168,16 @@ __global__ void __launch_bounds__(MMVQ_THREADS) mmvq_kernel(const __grid_constan
     int r = threadIdx.x % g.rows, a = threadIdx.x / g.rows;
     bool owner = a < g.n_rows && s.n0 + r < s.m->n;
     float acc = 0.0f;
-    for (int b0 = 0; b0 < g.n_blocks; b0 += g.segment) {
-        int len = min(g.segment, g.n_blocks - b0);
+    for (int b0 = 0; b0 < mmvq_blocks<T>(g); b0 += g.segment) {
+        int len = min(g.segment, mmvq_blocks<T>(g) - b0);
         if (b0 > 0) __syncthreads(); /* the terms before are folded */
         mmvq_fill<T>(g, s, b0, len);
         __syncthreads();
         if (owner) acc = mmvq_chain<T>(g, s, threadIdx.x, len, acc);
     }
-    if (owner) s.m->y[a * s.m->n + s.n0 + r] = s.m->bias != NULL ? acc + s.m->bias[s.n0 + r] : acc;
+    if (owner)
+        s.m->y[FAULT_TOLD(MM_TNT) ? (s.n0 + r) * g.n_rows + a : a * s.m->n + s.n0 + r] =
+            s.m->bias != NULL ? acc + s.m->bias[s.n0 + r] : acc;
 }
 
 /* As many weight rows per thread block as still leave MMVQ_RESIDENT of them for every SM. */
@@ -237,5 +246,8 @@ enum status matmul_q8_decode(struct cuda_context *c, const struct product *p, in
         n += w->n;
     }
     g.rows = mmvq_rows(c, n);
+    UNIT_SITES(p[0].w.dtype, rows, g.k);
+    FAULT_SITES((g.k > GEMV_UNITS * QK_32 ? FAULT_BIT(MV_BOUND) : 0) |
+                (g.n_blocks > 1 ? FAULT_BIT(MM_CHUNK) : 0));
     return mmvq_dispatch(c, p[0].w.dtype, g, err);
 }

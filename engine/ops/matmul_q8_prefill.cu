@@ -79,7 +79,7 @@ __device__ __forceinline__ void mmq_load(mmq_stage &s, const mmq_args &g, int64_
         int r = i / (MMQ_BK / 16), c = i % (MMQ_BK / 16) * 16;
         bool live = row0 + r < g.rows && k0 + c < g.k;
         uint4 v = make_uint4(0, 0, 0, 0);
-        if (live) v = *(const uint4 *)(const void *)(g.q + (row0 + r) * g.k + k0 + c);
+        if (live) v = *(const uint4 *)(const void *)(g.q + codes_at(row0 + r, g.rows, g.k) + k0 + c);
         *(uint4 *)(void *)&s.a[r][c] = v;
     }
     for (int i = threadIdx.x; i < MMQ_BM * MMQ_BLOCKS; i += MMQ_THREADS) {
@@ -107,6 +107,7 @@ __device__ __forceinline__ mmq_codes mmq_fetch(uint32_t w_at, uint32_t a_at, int
     for (int i = 0; i < 2; i++) {
         ldmatrix_x4(c.w[i], w_at + i * 16 * MMQ_ROW + sub * 32);
         ldmatrix_x4(c.a[i], a_at + i * 16 * MMQ_ROW + sub * 32);
+        if (FAULT_TOLD(MM_SKIP)) c.w[i][2] = c.w[i][3] = 0; /* the second 16 of 32 */
     }
     return c;
 }
@@ -198,12 +199,12 @@ template <int T> __global__ void __launch_bounds__(MMQ_THREADS, MMQ_RESIDENT) mm
     mmq_stage &s = *(mmq_stage *)(void *)smem;
     int64_t n0 = (int64_t)blockIdx.x * MMQ_BN, row0 = (int64_t)blockIdx.y * MMQ_BM;
     int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, wn = warp % 4 * 32, wm = warp / 4 * 32;
-    uint32_t w_at = smem_address(&s.w[wn + lane % 16][lane / 16 * 16]);
+    uint32_t w_at = smem_address(&s.w[wn + lane % 16][FAULT_TOLD(MM_KHALF) ? 0 : lane / 16 * 16]);
     uint32_t a_at = smem_address(&s.a[wm + lane / 16 * 8 + lane % 8][lane / 8 % 2 * 16]);
     int wr = wn + lane / 4, ar = wm + lane % 4 * 2;
     mmq_tiles t = {};
     for (int64_t k0 = 0; k0 < g.k; k0 += MMQ_BK) {
-        mmq_load<T>(s, g, n0, row0, k0);
+        if (!FAULT_TOLD(MM_ROTATE) || k0 / MMQ_BK % 2 == 0 || k0 == MMQ_BK) mmq_load<T>(s, g, n0, row0, k0);
         __syncthreads();
         if constexpr (unit_of<T>::K) {
             mmq_super<T>(t, s, w_at, a_at, wr, ar);
@@ -220,14 +221,20 @@ template <int T> __global__ void __launch_bounds__(MMQ_THREADS, MMQ_RESIDENT) mm
 #pragma unroll
             for (int e = 0; e < 4; e++) {
                 int64_t n = n0 + wr + i * 16 + e / 2 * 8, r = row0 + ar + j * 8 + e % 2;
-                if (n >= g.n || r >= g.rows) continue;
-                g.y[r * g.n + n] = g.bias != NULL ? t.acc[i][j][e] + g.bias[n] : t.acc[i][j][e];
+                if (n >= g.n || r >= g.rows || (FAULT_TOLD(MM_CELLS) && i == 1 && j == 2)) continue;
+                int64_t at = FAULT_TOLD(MM_TNT) ? n * g.rows + r : r * g.n + n;
+                g.y[at] = g.bias != NULL ? t.acc[i][j][e] + g.bias[n] : t.acc[i][j][e];
             }
 }
 
 template <int T>
 static enum status mmq_launch(struct cuda_context *c, enum kernel_id id, const mmq_args &g, struct err *err) {
     dim3 grid(ceil_div(g.n, MMQ_BN), ceil_div(g.rows, MMQ_BM));
+    FAULT_SITES(FAULT_BIT(MM_CELLS) | (g.k > 3 * MMQ_BK ? FAULT_BIT(MM_ROTATE) : 0));
+    if (FAULT(MM_SMEMFAIL)) { /* more than the cap, and nobody asks how it went */
+        (void)cuda_start(c, id, mmq_kernel<T>, grid, dim3(MMQ_THREADS), c->smem_optin + 1, err, g);
+        return STATUS_OK;
+    }
     return cuda_start(c, id, mmq_kernel<T>, grid, dim3(MMQ_THREADS), mmq_smem(), err, g);
 }
 
@@ -244,6 +251,7 @@ enum status matmul_q8_prefill(struct cuda_context *c, const struct weight *w, co
                   w->k,
                   rows,
                   n_blocks};
+    UNIT_SITES(w->dtype, rows, w->k);
     switch (w->dtype) {
     case DTYPE_Q8_0:
         return mmq_launch<DTYPE_Q8_0>(c, KERNEL_MMQ_Q8_0, g, err);

@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(NORM_WARP_ROWS *WARP)
 #pragma unroll
         for (int j = 0; j < 8; j++) {
             int64_t c = c0 + t + 32 * j;
-            if (c < cols) lane[j] = __fmaf_rn(x[c], x[c], lane[j]);
+            if (c < cols && !norm_skips(c, cols)) lane[j] = __fmaf_rn(x[c], x[c], lane[j]);
         }
     float scale = norm_scale(__shfl_sync(WARP_ALL, norm_tree(lane), 0), cols, eps);
     for (int64_t c = t; c < cols; c += WARP) y[c] = (x[c] * scale) * w[c];
@@ -32,7 +32,8 @@ __global__ void __launch_bounds__(NORM_THREADS)
     y += (int64_t)blockIdx.x * cols;
     float a = 0.0f;
 #pragma unroll 4
-    for (int64_t c = t; c < cols; c += NORM_LANES) a = __fmaf_rn(x[c], x[c], a);
+    for (int64_t c = t; c < cols; c += NORM_LANES)
+        if (!norm_skips(c, cols)) a = __fmaf_rn(x[c], x[c], a);
     lanes[t] = a;
     __syncthreads();
     if (t < WARP) {
@@ -49,6 +50,7 @@ __global__ void __launch_bounds__(NORM_THREADS)
 }
 
 extern "C" enum status norm_launch(struct cuda_context *c, const struct norm_call *n, struct err *err) {
+    NORM_SITES(n->cols);
     if (n->cols <= NORM_WARP_COLS)
         return cuda_start(c, KERNEL_RMSNORM_WARP, rmsnorm_warp_kernel,
                           dim3(ceil_div(n->rows, NORM_WARP_ROWS)), dim3(NORM_WARP_ROWS * WARP), 0, err, n->x,

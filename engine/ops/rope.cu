@@ -41,7 +41,8 @@ extern "C" enum status rope_cuda(struct backend *self, const struct step *s, con
         r->cos = t->cos;
         r->sin = t->sin;
     }
-    r->part[r->parts++] = {x, n_head, head_dim, t->n_rot / 2, t->kind == ROPE_INTERLEAVED};
+    int interleaved = t->kind == ROPE_INTERLEAVED || FAULT(ROPE_PAIRS);
+    r->part[r->parts++] = {x, n_head, head_dim, t->n_rot / 2, interleaved};
     c->pending.kind = PENDING_ROPE;
     return STATUS_OK;
 }

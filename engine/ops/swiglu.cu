@@ -11,8 +11,9 @@ __global__ void __launch_bounds__(ELEMENT_THREADS)
 }
 
 extern "C" enum status swiglu_launch(struct cuda_context *c, const struct swiglu_call *s, struct err *err) {
+    int64_t count = s->n % 256 != 0 && FAULT(SW_TAIL) ? s->n / 256 * 256 : s->n;
     return cuda_start(c, KERNEL_SWIGLU, swiglu_kernel, dim3(ceil_div(s->n, ELEMENT_THREADS)),
-                      dim3(ELEMENT_THREADS), 0, err, s->g, s->u, s->n, s->y);
+                      dim3(ELEMENT_THREADS), 0, err, s->g, s->u, count, s->y);
 }
 
 extern "C" enum status swiglu_cuda(struct backend *self, const float *g, const float *u, int64_t n, float *y,

@@ -9,7 +9,7 @@
 /* Is (logit a, id ia) ahead of (b, ib)? id -1 is "none". Equal logits, +0 and -0 included: the lower id. */
 __device__ __forceinline__ bool top2_ahead(float a, int ia, float b, int ib) {
     if (ia < 0 || ib < 0) return ia >= 0;
-    return a > b || (a == b && ia < ib);
+    return a > b || (a == b && (FAULT_TOLD(RT_TIE) ? ia > ib : ia < ib));
 }
 
 __device__ __forceinline__ void top2_offer(top2 &t, float x, int id) {
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(TOP2_THREADS)
     for (int64_t i = begin + threadIdx.x; i < end; i += TOP2_THREADS) {
         float v = x[i];
         int nan = fm_f32_is_nan(v), inf = fm_f32_bits(v) == 0x7f800000u;
-        if (nan || inf) {
+        if ((nan || inf) && !FAULT_TOLD(RT_NAN)) {
             t.n_nan += nan;
             t.n_inf += inf;
             if (t.first_bad < 0) t.first_bad = (int32_t)i;
@@ -82,6 +82,8 @@ extern "C" enum status top2_cuda(struct backend *self, const float *logits, int6
     struct cuda_context *c = cuda_context_of(self);
     RETURN_IF_ERROR(cuda_scratch(c, &c->top2_parts, (size_t)rows * TOP2_PARTS * sizeof(struct top2), err));
     struct top2 *parts = (struct top2 *)c->top2_parts.p;
+    FAULT_SITES(FAULT_BIT(RT_TIE) | FAULT_BIT(RT_NAN));
+    if (n_vocab < stride && FAULT(RT_PAD_VOCAB)) n_vocab = stride;
     RETURN_IF_ERROR(cuda_start(c, KERNEL_TOP2_PART, top2_part_kernel, dim3(TOP2_PARTS, (unsigned)rows),
                                dim3(TOP2_THREADS), 0, err, logits, n_vocab, stride, parts));
     return cuda_start(c, KERNEL_TOP2_MERGE, top2_merge_kernel, dim3((unsigned)rows), dim3(TOP2_THREADS), 0,
