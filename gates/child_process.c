@@ -133,6 +133,36 @@ static enum status start(const struct child_request *r, pid_t *pid, struct err *
     return err_set(err, STATUS_IO, "%s: cannot be run: %s", r->args->argv[0], strerror(why));
 }
 
+enum status child_begin(const struct child_request *r, struct child_job *job, struct err *err) {
+    pid_t pid = 0;
+    memset(job, 0, sizeof *job);
+    if (r->args->overflow || r->args->n == 0)
+        return err_set(err, STATUS_LIMIT, "a command of more than %d arguments, or none", CHILD_ARGS);
+    RETURN_IF_ERROR(start(r, &pid, err));
+    job->pid = pid;
+    job->deadline = r->timeout_s > 0.0 ? seconds() + r->timeout_s : 0.0;
+    return STATUS_OK;
+}
+
+int child_poll(struct child_job *job, struct child_end *out) {
+    int status = 0;
+    pid_t got = waitpid(job->pid, &status, WNOHANG);
+    if (got == 0 || (got < 0 && errno == EINTR)) {
+        if (job->deadline > 0.0 && !job->timed_out && seconds() > job->deadline) {
+            job->timed_out = 1;
+            (void)kill(-job->pid, SIGKILL);
+        }
+        return 0;
+    }
+    memset(out, 0, sizeof *out);
+    out->exit_code = -1;
+    out->timed_out = job->timed_out;
+    if (got > 0 && WIFEXITED(status)) out->exit_code = WEXITSTATUS(status);
+    if (got > 0 && WIFSIGNALED(status)) out->signal = WTERMSIG(status);
+    memset(job, 0, sizeof *job);
+    return 1;
+}
+
 enum status child_run(const struct child_request *r, struct child_end *out, struct err *err) {
     pid_t pid = 0;
     memset(out, 0, sizeof *out);

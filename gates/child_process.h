@@ -36,9 +36,21 @@ void child_add_pair(struct child_args *a, const char *option, const char *value)
 void child_add_number(struct child_args *a, const char *option, long value);
 void child_args_free(struct child_args *a);
 
+/* A child that runs beside others: child_begin, then child_poll until it says 1. */
+struct child_job {
+    int pid;         /* 0: none */
+    double deadline; /* 0: none */
+    int timed_out;
+};
+
 /* STATUS_IO when the program could not be started (the message names it); how it ended is in *out, whatever that is. The
  * child gets an empty standard input and dies with its parent. */
 enum status child_run(const struct child_request *r, struct child_end *out, struct err *err);
+
+/* The same without waiting. r->stdout_path and r->stderr_path as in child_run; last_line stays empty. */
+enum status child_begin(const struct child_request *r, struct child_job *job, struct err *err);
+/* 1: it has ended, *out is how, and the job is free. Past its deadline it is killed (its group, and only that). */
+int child_poll(struct child_job *job, struct child_end *out);
 
 /* "exit 2: message", "killed by signal 11", "timed out": one phrase. */
 void child_end_text(const struct child_end *end, char out[320]);

@@ -12,6 +12,7 @@
 
 #define MUTANT_GATES  8  /* of a plant, tried first */
 #define MUTANTS_GATES 64 /* in a registry */
+#define MUTANTS_JOBS  64
 
 enum mutant_where { MUTANT_TWIN, MUTANT_KERNEL, MUTANT_BOTH };
 /* What the change would have been called, and so which tiers must see it: ANY (parity does), BITWISE (bytes do, a
@@ -100,13 +101,15 @@ struct mutants_options {
     int tiers[TIER_PERF + 1];
     const char *only; /* ids, comma-separated; or NULL */
     int quick;        /* a plant's own gates first, and no more after the first kill */
+    int named;        /* a plant's own gates, all of them, and no other */
+    int jobs;         /* children at a time, 1 to MUTANTS_JOBS; 0: 1 */
     double timeout_s; /* of one child; 0: the gate's own */
     /* Called when a plant is through; may be NULL. */
     void (*on_result)(void *sink, const struct mutant_result *r, size_t done, size_t total);
     void *sink;
 };
 
-/* One result per selected mutant, in the order of the file. STATUS_USAGE when `only` names none, STATUS_IO when
+/* One result per selected mutant, in the order of the file, however many children run at a time. STATUS_USAGE when `only` names none, STATUS_IO when
  * forkgate-faults cannot be run. Free with mutants_free. */
 enum status mutants_run(const struct mutants_options *o, const struct mutant *mutants, size_t n,
                         struct mutant_result **out, size_t *n_out, struct err *err);

@@ -14,13 +14,36 @@
 #define PATIENCE      20.0
 #define PATIENCE_LOW  30.0
 #define PATIENCE_HIGH 200.0
+/* On a device the twin's share of a gate is small, and a hung kernel is to be given up soon. */
+#define PATIENCE_CUDA     4.0
+#define PATIENCE_CUDA_LOW 12.0
+#define POLL_NS           5000000L
 
 /* What a gate says without any fault. */
-enum control { CONTROL_UNKNOWN, CONTROL_GREEN, CONTROL_SKIPS, CONTROL_RED };
+enum control { CONTROL_UNKNOWN, CONTROL_RUNS, CONTROL_GREEN, CONTROL_SKIPS, CONTROL_RED };
+
+/* A plant on its way through its gates, one after the other. */
+struct lane {
+    struct mutant_result *result;
+    const struct gate *gates[MUTANTS_GATES];
+    int n_gates, next, busy;
+};
+
+/* One child at work. */
+struct slot {
+    struct child_job child;
+    const struct gate *gate;     /* NULL: free */
+    const struct mutant *mutant; /* NULL: a control */
+    struct lane *lane;           /* that waits for it; NULL: a control */
+    double started;
+    char csv[300], log[300];
+};
 
 struct run {
     const struct mutants_options *o;
-    char csv[300], log[300], folder[256];
+    char folder[256];
+    struct slot slots[MUTANTS_JOBS];
+    int n_slots;
     enum control control[MUTANTS_GATES]; /* by place in the registry */
     double control_ms[MUTANTS_GATES];
     char why[MUTANTS_GATES][96]; /* of a red control */
@@ -51,8 +74,9 @@ static void add_words(struct child_args *a, const char *text) {
     }
 }
 
-static void command_line(const struct run *r, const struct gate *g, const struct mutant *m,
-                         struct child_args *a) {
+static void command_line(const struct run *r, const struct slot *s, struct child_args *a) {
+    const struct gate *g = s->gate;
+    const struct mutant *m = s->mutant;
     const struct engine_config *c = &r->o->config;
     memset(a, 0, sizeof *a);
     child_add(a, r->o->faults);
@@ -61,11 +85,12 @@ static void command_line(const struct run *r, const struct gate *g, const struct
     child_add_pair(a, "--only", g->id);
     child_add_pair(a, "--battery", "small");
     child_add_number(a, "--jobs", 1);
-    child_add_pair(a, "--csv", r->csv);
+    child_add_pair(a, "--csv", s->csv);
     child_add_pair(a, "-m", r->o->model_path);
     child_add_pair(a, "--backend", c->backend == BACKEND_CUDA ? "cuda" : "cpu");
     child_add_pair(a, "--arch", arch_name(c->compute.arch));
-    child_add_number(a, "--threads", c->compute.n_threads);
+    child_add_number(a, "--threads",
+                     c->compute.n_threads > r->n_slots ? c->compute.n_threads / r->n_slots : 1);
     if (g->tier ==
         TIER_TOLERANCE) { /* the base is the build without faults: judged by itself a fault excuses itself */
         child_add_pair(a, "--class", "fa");
@@ -105,32 +130,47 @@ static void read_rows(const char *csv, struct outcome *out) {
 }
 
 /* Runs gate g with the plant (NULL: with none). */
-static enum status run_child(const struct run *r, const struct gate *g, const struct mutant *m,
-                             double timeout_s, struct outcome *out, struct err *err) {
+static enum status slot_start(const struct run *r, struct slot *s, const struct gate *g,
+                              const struct mutant *m, double timeout_s, struct err *err) {
     struct child_args args;
     char fault[48], log[340], root[4200];
-    memset(out, 0, sizeof *out);
-    (void)unlink(r->csv);
-    (void)unlink(r->log);
+    s->gate = g;
+    s->mutant = m;
+    (void)unlink(s->csv);
+    (void)unlink(s->log);
     (void)snprintf(fault, sizeof fault, "FORKGATE_FAULT=%s", m == NULL || m->legal ? "" : m->id);
-    (void)snprintf(log, sizeof log, "FORKGATE_FAULT_LOG=%s", r->log);
+    (void)snprintf(log, sizeof log, "FORKGATE_FAULT_LOG=%s", s->log);
     (void)snprintf(root, sizeof root, "FORKGATE_ROOT=%s", r->o->source_dir);
     const char *const env[] = {fault, log, root, NULL};
-    command_line(r, g, m, &args);
+    command_line(r, s, &args);
     struct child_request request = {&args, env, NULL, NULL, timeout_s};
-    double started = now_ms();
-    enum status s = child_run(&request, &out->end, err);
+    s->started = now_ms();
+    enum status status = child_begin(&request, &s->child, err);
     child_args_free(&args);
-    out->ms = now_ms() - started;
-    if (s != STATUS_OK) return s;
-    out->reached = m != NULL && (m->legal || log_names(r->log, m->id));
-    read_rows(r->csv, out);
-    if (out->end.exit_code != 0 && out->how[0] == '\0') {
-        char text[320];
-        child_end_text(&out->end, text);
-        (void)snprintf(out->how, sizeof out->how, "%.90s", text);
-    }
-    return STATUS_OK;
+    if (status != STATUS_OK) s->gate = NULL;
+    return status;
+}
+
+/* What an ended child left; o->end is known. */
+static void slot_end(const struct slot *s, struct outcome *o) {
+    const struct mutant *m = s->mutant;
+    o->ms = now_ms() - s->started;
+    o->reached = m != NULL && (m->legal || log_names(s->log, m->id));
+    read_rows(s->csv, o);
+    if (o->end.exit_code == 0 || o->how[0] != '\0') return;
+    char text[320];
+    child_end_text(&o->end, text);
+    (void)snprintf(o->how, sizeof o->how, "%.90s", text);
+}
+
+/* After an error: nobody waits for it any more. */
+static void slot_stop(struct slot *s) {
+    struct child_end ignored;
+    struct timespec nap = {0, POLL_NS};
+    if (s->gate == NULL) return;
+    s->child.deadline = s->started * 1e-3; /* long past */
+    while (!child_poll(&s->child, &ignored)) (void)nanosleep(&nap, NULL);
+    s->gate = NULL;
 }
 
 /* ---- a trial ----------------------------------------------------------------------------------------------------- */
@@ -140,23 +180,6 @@ static size_t place_of(const struct run *r, const struct gate *g) {
     return i;
 }
 
-static enum status control_of(struct run *r, const struct gate *g, enum control *out, struct err *err) {
-    size_t at = place_of(r, g);
-    struct outcome o;
-    if (at >= MUTANTS_GATES) return err_set(err, STATUS_LIMIT, "more than %d gates", MUTANTS_GATES);
-    if (r->control[at] == CONTROL_UNKNOWN) {
-        double timeout = r->o->timeout_s > 0 ? r->o->timeout_s : g->timeout_s + PATIENCE_LOW;
-        RETURN_IF_ERROR(run_child(r, g, NULL, timeout, &o, err));
-        r->control_ms[at] = o.ms;
-        r->control[at] = o.end.exit_code == 0                      ? CONTROL_GREEN
-                         : o.n_rows > 0 && o.n_rows == o.n_skipped ? CONTROL_SKIPS
-                                                                   : CONTROL_RED;
-        (void)snprintf(r->why[at], sizeof r->why[at], "without a fault: %.78s", o.how);
-    }
-    *out = r->control[at];
-    return STATUS_OK;
-}
-
 /* A gate that cannot judge any more (it could without the fault) has noticed too. */
 static enum mutant_cell cell_of(const struct outcome *o, const struct mutant *m) {
     if (m->legal && o->end.exit_code == 2) return CELL_ERROR; /* a legal change is to be judged */
@@ -164,31 +187,31 @@ static enum mutant_cell cell_of(const struct outcome *o, const struct mutant *m)
     return o->reached ? CELL_KILLED : CELL_ERROR;
 }
 
-static double timeout_of(const struct run *r, const struct gate *g) {
-    double unharmed = r->control_ms[place_of(r, g)] * 1e-3, more = unharmed * (PATIENCE - 1);
+static double timeout_of(const struct run *r, const struct gate *g, const struct mutant *m) {
     if (r->o->timeout_s > 0) return r->o->timeout_s;
+    if (m == NULL) return g->timeout_s + PATIENCE_LOW;
+    double unharmed = r->control_ms[place_of(r, g)] * 1e-3, more = unharmed * (PATIENCE - 1);
+    if (r->o->config.backend == BACKEND_CUDA) return unharmed * PATIENCE_CUDA + PATIENCE_CUDA_LOW;
     return unharmed + (more < PATIENCE_LOW ? PATIENCE_LOW : more > PATIENCE_HIGH ? PATIENCE_HIGH : more);
 }
 
-static enum status try_gate(struct run *r, const struct gate *g, struct mutant_result *result,
-                            struct err *err) {
-    struct mutant_trial *t = &result->trials[result->n];
-    enum control control = CONTROL_UNKNOWN;
-    struct outcome o;
-    RETURN_IF_ERROR(control_of(r, g, &control, err));
-    if (control == CONTROL_SKIPS) return STATUS_OK;
+static void control_end(struct run *r, const struct gate *g, const struct outcome *o) {
+    size_t at = place_of(r, g);
+    r->control_ms[at] = o->ms;
+    r->control[at] = o->end.exit_code == 0                        ? CONTROL_GREEN
+                     : o->n_rows > 0 && o->n_rows == o->n_skipped ? CONTROL_SKIPS
+                                                                  : CONTROL_RED;
+    (void)snprintf(r->why[at], sizeof r->why[at], "without a fault: %.78s", o->how);
+}
+
+static struct mutant_trial *add_trial(struct lane *l, const struct gate *g, enum mutant_cell cell,
+                                      const char *how, double ms) {
+    struct mutant_trial *t = &l->result->trials[l->result->n++];
     t->gate = g;
-    result->n++;
-    if (control == CONTROL_RED) {
-        t->cell = CELL_ERROR;
-        memcpy(t->how, r->why[place_of(r, g)], sizeof t->how);
-        return STATUS_OK;
-    }
-    RETURN_IF_ERROR(run_child(r, g, result->mutant, timeout_of(r, g), &o, err));
-    t->cell = cell_of(&o, result->mutant);
-    t->ms = o.ms;
-    memcpy(t->how, o.how, sizeof t->how);
-    return STATUS_OK;
+    t->cell = cell;
+    t->ms = ms;
+    (void)snprintf(t->how, sizeof t->how, "%s", how);
+    return t;
 }
 
 /* ---- a plant ------------------------------------------------------------------------------------------------------ */
@@ -198,45 +221,106 @@ static const struct gate *gate_named(const struct run *r, const char *id) {
     return NULL;
 }
 
-static int was_tried(const struct mutant_result *result, const struct gate *g) {
-    for (int i = 0; i < result->n; i++)
-        if (result->trials[i].gate == g) return 1;
-    return 0;
-}
-
 /* Gates that a plant meets beside its own: quick, the golden streams; else every gate that runs a model. The suite is a
  * program of its own, and another op's gate cannot reach this op's fault. */
 static int meets(const struct run *r, const struct gate *g) {
+    if (r->o->named) return 0;
     if (r->o->quick) return strncmp(g->id, "stream.golden", 13) == 0;
     return g->tier != TIER_SUITE && g->tier != TIER_PERF && strncmp(g->id, "op.", 3) != 0;
 }
 
-static int selected(const struct run *r, const struct gate *g) {
-    return r->o->tiers[g->tier] && !(g->needs_cuda && r->o->config.backend != BACKEND_CUDA);
+static void add_gate(const struct run *r, struct lane *l, const struct gate *g) {
+    if (!r->o->tiers[g->tier] || (g->needs_cuda && r->o->config.backend != BACKEND_CUDA)) return;
+    for (int i = 0; i < l->n_gates; i++)
+        if (l->gates[i] == g) return;
+    if (l->n_gates < MUTANTS_GATES) l->gates[l->n_gates++] = g;
 }
 
-static int is_settled(const struct run *r, const struct mutant_result *result) {
-    return r->o->quick && !result->mutant->legal && mutant_judge(result) == MUTANT_OK;
-}
-
-static enum status try_gates(struct run *r, struct mutant_result *result, struct err *err) {
-    const struct mutant *m = result->mutant;
-    int here = m->where != MUTANT_KERNEL || r->o->config.backend == BACKEND_CUDA;
-    for (int i = 0; i < m->n_gates && !is_settled(r, result); i++) {
+/* The gates of a plant, its own first. A kernel's plant is not in a build that runs on the CPU. */
+static enum status lane_start(const struct run *r, const struct mutant *m, struct lane *l, struct err *err) {
+    l->result->mutant = m;
+    l->result->trials = calloc(MUTANTS_GATES, sizeof *l->result->trials);
+    if (l->result->trials == NULL) return err_set(err, STATUS_NOMEM, "mutants: out of memory");
+    for (int i = 0; i < m->n_gates; i++) {
         const struct gate *g = gate_named(r, m->gates[i]);
         if (g == NULL) return err_set(err, STATUS_FORMAT, "fault %s: no gate '%s'", m->id, m->gates[i]);
-        if (!selected(r, g) || was_tried(result, g)) continue;
-        if (here) {
-            RETURN_IF_ERROR(try_gate(r, g, result, err));
-        } else {
-            result->trials[result->n].gate = g;
-            result->trials[result->n++].cell = CELL_NOT_REACHED;
-        }
+        add_gate(r, l, g);
     }
-    for (size_t i = 0; here && r->o->registry[i] != NULL && !is_settled(r, result); i++) {
-        const struct gate *g = r->o->registry[i];
-        if (selected(r, g) && meets(r, g) && !was_tried(result, g))
-            RETURN_IF_ERROR(try_gate(r, g, result, err));
+    int elsewhere = m->where == MUTANT_KERNEL && r->o->config.backend != BACKEND_CUDA;
+    for (int i = 0; elsewhere && i < l->n_gates; i++)
+        (void)add_trial(l, l->gates[i], CELL_NOT_REACHED, "", 0);
+    if (elsewhere) l->next = l->n_gates;
+    for (size_t i = 0; !elsewhere && r->o->registry[i] != NULL; i++)
+        if (meets(r, r->o->registry[i])) add_gate(r, l, r->o->registry[i]);
+    return STATUS_OK;
+}
+
+static int lane_done(const struct run *r, const struct lane *l) {
+    if (l->busy) return 0;
+    int settled = r->o->quick && !l->result->mutant->legal && mutant_judge(l->result) == MUTANT_OK;
+    return settled || l->next == l->n_gates;
+}
+
+/* ---- the pool ------------------------------------------------------------------------------------------------------- */
+static struct slot *free_slot(struct run *r) {
+    for (int i = 0; i < r->n_slots; i++)
+        if (r->slots[i].gate == NULL) return &r->slots[i];
+    return NULL;
+}
+
+/* Starts what plant l needs next, if there is a free slot: its gate, or that gate without any fault. */
+static enum status lane_step(struct run *r, struct lane *l, struct err *err) {
+    while (!lane_done(r, l) && !l->busy) {
+        const struct gate *g = l->gates[l->next];
+        size_t at = place_of(r, g);
+        if (r->control[at] == CONTROL_SKIPS || r->control[at] == CONTROL_RED) {
+            if (r->control[at] == CONTROL_RED) (void)add_trial(l, g, CELL_ERROR, r->why[at], 0);
+            l->next++;
+            continue;
+        }
+        struct slot *s = free_slot(r);
+        if (s == NULL || r->control[at] == CONTROL_RUNS) return STATUS_OK;
+        int control = r->control[at] == CONTROL_UNKNOWN;
+        RETURN_IF_ERROR(slot_start(r, s, g, control ? NULL : l->result->mutant,
+                                   timeout_of(r, g, control ? NULL : l->result->mutant), err));
+        s->lane = control ? NULL : l;
+        if (control) r->control[at] = CONTROL_RUNS;
+        l->busy = !control;
+        return STATUS_OK;
+    }
+    return STATUS_OK;
+}
+
+/* Takes what has ended; returns how many. */
+static int slots_poll(struct run *r) {
+    int ended = 0;
+    for (int i = 0; i < r->n_slots; i++) {
+        struct slot *s = &r->slots[i];
+        struct outcome o;
+        memset(&o, 0, sizeof o);
+        if (s->gate == NULL || !child_poll(&s->child, &o.end)) continue;
+        slot_end(s, &o);
+        if (s->lane == NULL) {
+            control_end(r, s->gate, &o);
+        } else {
+            (void)add_trial(s->lane, s->gate, cell_of(&o, s->mutant), o.how, o.ms);
+            s->lane->next++;
+            s->lane->busy = 0;
+        }
+        s->gate = NULL;
+        ended++;
+    }
+    return ended;
+}
+
+static enum status run_lanes(struct run *r, struct lane *lanes, size_t total, struct err *err) {
+    size_t done = 0;
+    while (done < total) {
+        for (size_t i = done; i < total; i++) RETURN_IF_ERROR(lane_step(r, &lanes[i], err));
+        for (; done < total && lane_done(r, &lanes[done]); done++)
+            if (r->o->on_result != NULL) r->o->on_result(r->o->sink, lanes[done].result, done + 1, total);
+        struct timespec nap = {0, POLL_NS};
+        if (done < total && slots_poll(r) == 0) (void)nanosleep(&nap, NULL);
     }
     return STATUS_OK;
 }
@@ -253,17 +337,26 @@ static int is_named(const char *list, const char *id) {
 
 static enum status run_all(struct run *r, const struct mutant *mutants, size_t n,
                            struct mutant_result *results, size_t total, struct err *err) {
-    size_t done = 0;
-    for (size_t i = 0; i < n; i++) {
+    struct lane *lanes = calloc(total, sizeof *lanes);
+    enum status s = lanes != NULL ? STATUS_OK : err_set(err, STATUS_NOMEM, "mutants: out of memory");
+    size_t used = 0;
+    for (size_t i = 0; i < n && s == STATUS_OK; i++) {
         if (!is_named(r->o->only, mutants[i].id)) continue;
-        struct mutant_result *result = &results[done++];
-        result->mutant = &mutants[i];
-        result->trials = calloc(MUTANTS_GATES, sizeof *result->trials);
-        if (result->trials == NULL) return err_set(err, STATUS_NOMEM, "mutants: out of memory");
-        RETURN_IF_ERROR(try_gates(r, result, err));
-        if (r->o->on_result != NULL) r->o->on_result(r->o->sink, result, done, total);
+        lanes[used].result = &results[used];
+        s = lane_start(r, &mutants[i], &lanes[used++], err);
     }
-    return STATUS_OK;
+    if (s == STATUS_OK) s = run_lanes(r, lanes, total, err);
+    for (int i = 0; i < r->n_slots; i++) slot_stop(&r->slots[i]);
+    free(lanes);
+    return s;
+}
+
+static void make_slots(struct run *r) {
+    r->n_slots = r->o->jobs < 1 ? 1 : r->o->jobs > MUTANTS_JOBS ? MUTANTS_JOBS : r->o->jobs;
+    for (int i = 0; i < r->n_slots; i++) {
+        (void)snprintf(r->slots[i].csv, sizeof r->slots[i].csv, "%s/rows-%d.csv", r->folder, i);
+        (void)snprintf(r->slots[i].log, sizeof r->slots[i].log, "%s/reached-%d", r->folder, i);
+    }
 }
 
 enum status mutants_run(const struct mutants_options *o, const struct mutant *mutants, size_t n,
@@ -282,8 +375,7 @@ enum status mutants_run(const struct mutants_options *o, const struct mutant *mu
     if (s == STATUS_OK) s = child_folder_make("forkgate-mutants", r->folder, err);
     if (s == STATUS_OK) {
         r->o = o;
-        (void)snprintf(r->csv, sizeof r->csv, "%s/rows.csv", r->folder);
-        (void)snprintf(r->log, sizeof r->log, "%s/reached", r->folder);
+        make_slots(r);
         s = run_all(r, mutants, n, results, total, err);
         child_folder_remove(r->folder);
     }

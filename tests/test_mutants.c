@@ -219,6 +219,51 @@ Test(mutants, quick_stops_at_the_first_kill_that_binds, .init = setup, .fini = t
     mutants_free(r, n);
 }
 
+/* The first plant takes longest, yet results come in the order of the file; a gate is tried without a fault once. */
+static void note_order(void *sink, const struct mutant_result *r, size_t done, size_t total) {
+    char *order = sink;
+    cr_assert(done >= 1 && done <= total);
+    (void)strcat(order, r->mutant->id);
+}
+
+Test(mutants, children_side_by_side_keep_the_order_of_the_file, .init = setup, .fini = teardown) {
+    struct mutant m[] = {with_gates("a"), with_gates("b"), with_gates("c")};
+    char text[1024], order[16] = "", controls[128];
+    struct mutants_options o = {
+        .faults = script, .model_path = "model", .source_dir = "/nowhere", .named = 1};
+    struct mutant_result *r = NULL;
+    struct err err = {""};
+    size_t n = 0;
+    (void)snprintf(controls, sizeof controls, "%s/controls", folder);
+    (void)snprintf(text, sizeof text,
+                   "#!/bin/sh\n"
+                   "if [ -z \"$FORKGATE_FAULT\" ]; then echo $5 >>%s; exit 0; fi\n"
+                   "[ $FORKGATE_FAULT = a ] && sleep 0.3\n"
+                   "echo \"$FORKGATE_FAULT $$\" >>\"$FORKGATE_FAULT_LOG\"; exit 1\n",
+                   controls);
+    write_file(script, text, 0755);
+    o.registry = registry;
+    o.jobs = 4;
+    o.config.compute.arch = ARCH_SM90;
+    o.config.compute.n_threads = 1;
+    o.tiers[TIER_PARITY] = o.tiers[TIER_IDENTITY] = 1;
+    o.on_result = note_order;
+    o.sink = order;
+    cr_assert_eq(mutants_run(&o, m, 3, &r, &n, &err), STATUS_OK, "%s", err.message);
+    cr_assert_str_eq(order, "abc");
+    for (size_t i = 0; i < n; i++)
+        cr_assert(r[i].n == 2 && r[i].trials[0].cell == CELL_KILLED && r[i].trials[1].cell == CELL_KILLED &&
+                      r[i].trials[0].gate == &parity,
+                  "plant %zu", i);
+    mutants_free(r, n);
+    FILE *f = fopen(controls, "r");
+    int lines = 0;
+    cr_assert(f != NULL);
+    for (int c = fgetc(f); c != EOF; c = fgetc(f)) lines += c == '\n';
+    cr_assert(fclose(f) == 0 && unlink(controls) == 0);
+    cr_assert_eq(lines, 2, "%d controls for two gates", lines);
+}
+
 Test(mutants, a_hang_and_a_crash_are_kills, .init = setup, .fini = teardown) {
     struct mutant m[] = {with_gates("hangs"), with_gates("crashes")};
     size_t n = 0;
