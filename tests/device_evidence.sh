@@ -1,24 +1,27 @@
 #!/usr/bin/env bash
 # Everything that is claimed of a GPU, made again on one: needs devbin/ (tests/build_device.sh) and a device, no compiler.
-# Parts that time nothing run side by side, then those that do, one after the other; a part that fails or outlives its
-# limit never stops another. A table last; logs, raw CSVs and reports/*.csv rows go into $OUT/evidence.tgz.
-# usage: OUT=DIR tests/device_evidence.sh [PART...]      BIN=DIR (devbin), BACKEND=cuda|cpu (cpu, with SHAPE and
-# TOKENS small: does the script hold?)
-# parts: tc parity goldens run battery fresh sanitizers occupancy failures mutants stream7b | kernels bench7b ab leak
+# Parts that time nothing run side by side in two waves, then those that do, one after the other; a part that fails or
+# outlives its limit never stops another. A table last; logs, raw CSVs and reports/*.csv rows go into $OUT/evidence.tgz.
+# usage: OUT=DIR tests/device_evidence.sh [PART...]      DEADLINE=S (270), BIN=DIR (devbin), BACKEND=cuda|cpu (cpu, with
+# SHAPE and TOKENS small: does the script hold?)
+# parts: sanitizers | tc parity goldens run battery fresh occupancy stream7b | failures mutants | kernels bench7b ab leak
 # exit: 0 every part came out as it must, 1 one did not, 2 a part was cut off or had nothing to judge
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
 export OUT=${OUT:?set OUT to a folder for what comes back} BIN=${BIN:-devbin} BACKEND=${BACKEND:-cuda}
 export FORKGATE_ROOT=$PWD LC_ALL=C.UTF-8 LD_LIBRARY_PATH=$PWD/$BIN${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-export F=$BIN/forkgate WORK MODEL TOKENS=${TOKENS:-3325}
+export F=$BIN/forkgate WORK MODEL TOKENS=${TOKENS:-3325} DEADLINE=${DEADLINE:-270}
 WORK=$(mktemp -d)
 MODEL=$WORK/7b.gguf
 trap 'rm -rf "$WORK"' EXIT
 mkdir -p "$OUT" "$WORK/rows" "$WORK/log" "$WORK/raw" "$WORK/reports"
-side_by_side=(tc parity goldens run battery fresh sanitizers occupancy failures mutants stream7b)
-alone=(kernels bench7b ab leak)
+long=(sanitizers)                                               # beside both of the next
+first=(tc parity goldens run battery fresh occupancy stream7b) # at once
+second=(failures mutants)                                       # hundreds of short processes
+alone=(kernels bench7b ab leak)                                 # one after the other: these time something
+all=("${long[@]}" "${first[@]}" "${second[@]}" "${alone[@]}")
 wanted=("$@")
-[ $# -gt 0 ] || wanted=("${side_by_side[@]}" "${alone[@]}")
+[ $# -gt 0 ] || wanted=("${all[@]}")
 
 # result TEXT: what the table shows of this part. row NAME CELL...: one row of reports/NAME.csv (the first: its header).
 result() { echo "$*" >"$WORK/log/$PART.result"; }
@@ -107,7 +110,7 @@ part_sanitizers() {
   local t pids=() worst=0 rc
   for t in memcheck racecheck initcheck synccheck; do
     (start=$EPOCHREALTIME
-    timeout 150 compute-sanitizer --tool $t --error-exitcode 9 $BIN/device_parity --quick >"$WORK/log/san-$t.txt" 2>&1; rc=$?
+    timeout 200 compute-sanitizer --tool $t --error-exitcode 9 $BIN/device_parity --quick >"$WORK/log/san-$t.txt" 2>&1; rc=$?
     printf '%s\t%s\t%s\t%s\t%s\n' $t "compute-sanitizer --tool $t device_parity --quick" "$(since "$start")" $rc \
       "$(grep -E 'SUMMARY|^summary' "$WORK/log/san-$t.txt" | tail -n 2 | tr '\n' ' ')" >"$WORK/san-$t.tsv"
     exit $rc) &
@@ -127,13 +130,12 @@ part_occupancy() {
   return $rc
 }
 part_failures() {
-  [ -x tests/device_failures.sh ] || { result "tests/device_failures.sh is not here"; return 2; }
-  tests/device_failures.sh "$BIN/forkgate-faults"; local rc=$?
+  OUT=$WORK/rows JOBS=8 tests/device_failures.sh "$BIN/forkgate-faults"; local rc=$?
   result "$(tail -n 1 "$WORK/log/failures.txt")"
   return $rc
 }
 part_mutants() {
-  tries "$WORK/log/mutants.out" $BIN/forkgate-faults mutants --backend "$BACKEND" --csv "$WORK/rows/mutants_$BACKEND.csv"; local rc=$?
+  tries "$WORK/log/mutants.out" $BIN/forkgate-faults mutants --backend "$BACKEND" --named --jobs 12 --csv "$WORK/rows/mutants_$BACKEND.csv"; local rc=$?
   result "$(tail -n 1 "$WORK/log/mutants.out")"
   return $rc
 }
@@ -194,15 +196,18 @@ part_leak() {
   return $bad
 }
 
-# start PART LIMIT: runs it in its own process and writes PART,exit,seconds,result
+# start PART LIMIT RESERVE: runs it in its own process and writes PART,exit,seconds,result. It is cut off after LIMIT, or
+# where only RESERVE seconds before the deadline are left.
 start() {
   export PART=$1
-  local began=$EPOCHREALTIME rc
-  timeout -k 5 "$2" bash -c "part_$1" >"$WORK/log/$1.txt" 2>&1
+  local began=$EPOCHREALTIME rc most=$((DEADLINE - SECONDS - $3))
+  [ $most -le "$2" ] || most=$2
+  [ $most -ge 5 ] || most=5
+  timeout -k 5 $most bash -c "part_$1" >"$WORK/log/$1.txt" 2>&1
   rc=$?
   printf '%s\t%s\t%s\t%s\n' "$1" $rc "$(since "$began")" "$(cat "$WORK/log/$1.result" 2>/dev/null || tail -n 1 "$WORK/log/$1.txt")" >"$WORK/log/$1.line"
 }
-limit_of() { case $1 in parity) echo 150 ;; mutants) echo 170 ;; sanitizers) echo 160 ;; run) echo 150 ;; *) echo 120 ;; esac; }
+limit_of() { case $1 in parity | failures | run | mutants) echo 140 ;; sanitizers) echo 210 ;; *) echo 120 ;; esac; }
 wants() { local p; for p in "${wanted[@]}"; do [ "$p" = "$1" ] && return 0; done; return 1; }
 for f in $(compgen -A function part_) result row since tries has_model; do export -f "${f?}"; done
 
@@ -215,15 +220,19 @@ if wants stream7b || wants bench7b || wants ab; then
   echo "make-model: $(since "$made") s" >>"$WORK/log/model.txt") &
 fi
 began=$SECONDS
-for p in "${side_by_side[@]}"; do if wants "$p"; then start "$p" "$(limit_of "$p")" & fi; done
+at_once() { local p pids=(); for p in "$@"; do if wants "$p"; then start "$p" "$(limit_of "$p")" 65 & pids+=($!); fi; done; [ ${#pids[@]} -eq 0 ] || wait "${pids[@]}"; }
+at_once "${long[@]}" &
+at_once "${first[@]}"
+echo "first parts: $((SECONDS - began)) s" >>"$WORK/log/machine.txt"
+at_once "${second[@]}"
 wait
-echo "side by side: $((SECONDS - began)) s" >>"$WORK/log/machine.txt"
+echo "all that times nothing: $((SECONDS - began)) s" >>"$WORK/log/machine.txt"
 for p in "${alone[@]}"; do
   wants "$p" || continue
   nvidia-smi --query-gpu=clocks.sm,clocks.mem,power.draw,temperature.gpu,utilization.gpu --format=csv,noheader,nounits -lms 100 \
     >"$WORK/log/clocks-$p.csv" 2>/dev/null &
   clocks=$!
-  start "$p" 60
+  start "$p" 60 0
   kill $clocks 2>/dev/null
   wait $clocks 2>/dev/null
 done
@@ -231,7 +240,7 @@ done
 python3 tests/device_rows.py "$WORK" "$WORK/reports" "$($F --version | sed -n '1s/.*(\(.*\)).*/\1/p')" "$(card)" || echo "device_rows.py failed"
 worst=0
 printf 'part\texit\tseconds\tresult\n' >"$OUT/parts.tsv"
-for p in "${side_by_side[@]}" "${alone[@]}"; do [ -e "$WORK/log/$p.line" ] && cat "$WORK/log/$p.line"; done >>"$OUT/parts.tsv"
+for p in "${all[@]}"; do [ -e "$WORK/log/$p.line" ] && cat "$WORK/log/$p.line"; done >>"$OUT/parts.tsv"
 rm -f "$WORK"/*.gguf* "$WORK"/*.fgd
 cp "$OUT/parts.tsv" "$WORK/log/"
 tar czf "$OUT/evidence.tgz" -C "$WORK" log reports rows raw
