@@ -66,8 +66,9 @@ static struct pair rig_pair(struct rig *r, size_t twin_bytes, size_t device_byte
         struct backend *b = r->side[s];
         size_t bytes = p.bytes[s] = s == 0 ? twin_bytes : device_bytes;
         rig_must(r, b->alloc(b, bytes + 2 * RIG_GUARD, &p.base[s], &r->err));
-        rig_must(r, b->fill(b, p.base[s], GUARD_BYTE, bytes + 2 * RIG_GUARD, &r->err));
         p.p[s] = (char *)p.base[s] + RIG_GUARD;
+        rig_must(r, b->fill(b, p.base[s], GUARD_BYTE, RIG_GUARD, &r->err));
+        rig_must(r, b->fill(b, (char *)p.p[s] + bytes, GUARD_BYTE, RIG_GUARD, &r->err));
     }
     r->held[r->n_held++] = p;
     return p;

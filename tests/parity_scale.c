@@ -188,7 +188,9 @@ static void source_cases(struct rig *r, const struct operands *o) {
         for (int i = 0; i < COUNT(narrow) && narrow[i] <= o->n; i++)
             for (int j = 0; j < COUNT(all_rows); j++) {
                 int vocabulary = narrow[i] > K_MAX;
-                if ((o->k == K_MAX && narrow[i] != 3584) || (vocabulary && j == 1)) continue;
+                if ((o->k == K_MAX && narrow[i] != 3584) || (vocabulary && j == 1) ||
+                    (r->quick && j % 2 != 0))
+                    continue;
                 product_case(r, o, narrow[i], vocabulary && j == 3 ? 130 : all_rows[j]);
             }
         rig_close(r);
