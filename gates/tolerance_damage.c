@@ -136,3 +136,59 @@ enum status damage_is_seen(const dump *base, const dump *damaged, enum damage da
     tolerance_arm_free(&a);
     return s;
 }
+
+/* ---- the floor ------------------------------------------------------------------------------------------------- */
+#define SWEEP_FROM  0x1p-22
+#define SWEEP_STEPS 22 /* up to a factor of 2 */
+#define SWEEP_FINER 5  /* halvings of the last step */
+
+static enum status scaled_is_seen(const dump *d, uint64_t at, double x, double delta, int *seen,
+                                  struct err *err) {
+    struct edit e = {DAMAGE_SCALED_ROW, at, 1.0 + x};
+    dump *damaged = NULL;
+    RETURN_IF_ERROR(copy_edited(d, &e, &damaged, err));
+    enum status s = damage_is_seen(d, damaged, DAMAGE_SCALED_ROW, delta, seen, err);
+    dump_close(damaged);
+    return s;
+}
+
+static enum status scaled_floor(const dump *d, double delta, int *seen, char *floor, size_t room,
+                                struct err *err) {
+    uint64_t at = largest_row(d);
+    double missed = 0.0, x = SWEEP_FROM;
+    *seen = 0;
+    (void)snprintf(floor, room, "no place for it in this stream");
+    if (at == UINT64_MAX) return STATUS_OK;
+    for (int i = 0; i < SWEEP_STEPS; i++, x *= 2.0) {
+        RETURN_IF_ERROR(scaled_is_seen(d, at, x, delta, seen, err));
+        if (*seen) break;
+        missed = x;
+    }
+    (void)snprintf(floor, room, "the logits of 1 row x 2");
+    if (!*seen) return STATUS_OK;
+    for (int i = 0, between = 0; i < SWEEP_FINER && missed > 0.0; i++) {
+        double middle = 0.5 * (missed + x);
+        RETURN_IF_ERROR(scaled_is_seen(d, at, middle, delta, &between, err));
+        if (between)
+            x = middle;
+        else
+            missed = middle;
+    }
+    if (missed > 0.0)
+        (void)snprintf(floor, room, "the logits of 1 row x %.7g (x %.7g is not seen)", 1.0 + x, 1.0 + missed);
+    else
+        (void)snprintf(floor, room, "the logits of 1 row x %.7g", 1.0 + x);
+    return STATUS_OK;
+}
+
+enum status damage_floor(const dump *d, enum damage damage, double delta, int *seen, char *floor, size_t room,
+                         struct err *err) {
+    dump *damaged = NULL;
+    *seen = 0;
+    if (damage == DAMAGE_SCALED_ROW) return scaled_floor(d, delta, seen, floor, room, err);
+    RETURN_IF_ERROR(damage_make(d, damage, delta, &damaged, floor, room, err));
+    enum status s = STATUS_OK;
+    if (damaged != NULL) s = damage_is_seen(d, damaged, damage, delta, seen, err);
+    dump_close(damaged);
+    return s;
+}

@@ -28,4 +28,10 @@ enum status damage_make(const dump *d, enum damage damage, double delta, dump **
 enum status damage_is_seen(const dump *base, const dump *damaged, enum damage damage, double delta, int *seen,
                            struct err *err);
 
+/* The two in one, with the floor found and not only computed: a scaled row is tried with factors from 1 + 2^-22 on, each
+ * twice as far from 1, and then between the last that is not seen and the first that is. floor: "the logits of 1 row x 1.0017
+ * (x 1.0016 is not seen)". *seen is 0, with no place said in floor, where d has none for this damage. */
+enum status damage_floor(const dump *d, enum damage damage, double delta, int *seen, char *floor, size_t room,
+                         struct err *err);
+
 #endif

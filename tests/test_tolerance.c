@@ -300,6 +300,23 @@ Test(tolerance, every_plant_of_the_harness_turns_the_tier_red) {
     }
 }
 
+/* The floor is found by trying: just above 2 delta is seen, just below is not, and both are said. */
+Test(tolerance, the_detection_floor_lies_between_seen_and_not_seen) {
+    dump *base = base_stream(40);
+    char floor[160];
+    int seen = 0;
+    struct err err = {""};
+    double above = 0, below = 0, top = 0;
+    for (uint64_t i = 0; i < dump_count(base); i++) top = fmax(top, (double)dump_record_at(base, i)->logit1);
+    cr_assert_eq(damage_floor(base, DAMAGE_SCALED_ROW, 0.01, &seen, floor, sizeof floor, &err), STATUS_OK);
+    cr_assert(seen && sscanf(floor, "the logits of 1 row x %lf (x %lf", &above, &below) == 2, "%s", floor);
+    cr_assert((above - 1) * top > 0.02 && (above - 1) * top < 0.022, "%s", floor);
+    cr_assert((below - 1) * top <= 0.02 * (1 + 1e-5) && below < above, "%s", floor);
+    cr_assert_eq(damage_floor(base, DAMAGE_SCALED_ROW, 1e6, &seen, floor, sizeof floor, &err), STATUS_OK);
+    cr_assert(!seen && strcmp(floor, "the logits of 1 row x 2") == 0, "a gate that sees nothing: %s", floor);
+    dump_close(base);
+}
+
 Test(tolerance, a_stream_of_near_ties_has_no_place_for_a_plant) {
     struct made m = make_begin(NULL, 0, keys);
     for (int i = 0; i < 5; i++) make_record(&m, base_record(4), " w", 2, NULL);

@@ -111,6 +111,17 @@ static void summary(const struct gate_result *r, char *out, size_t room) {
         (void)snprintf(out, room, "%s", row == NULL ? "" : row->note);
 }
 
+/* The smallest damage that a gate of tier 4 was seen to call red. */
+static void print_floors(const struct gate_result *r) {
+    if (r->gate->tier != TIER_TOLERANCE) return;
+    for (size_t i = 0; i < r->n_rows; i++) {
+        const struct evidence *e = &r->rows[i];
+        const char *floor = strstr(e->note, "detection floor");
+        if (strcmp(e->arm, "negative") == 0 && e->verdict == VERDICT_PASS && floor != NULL)
+            printf("        %.40s: %s\n", e->test_case, floor);
+    }
+}
+
 static void print_rows(const struct gate_result *r) {
     for (size_t i = 0; i < r->n_rows; i++) {
         const struct evidence *e = &r->rows[i];
@@ -141,6 +152,7 @@ void run_print_result(void *sink, const struct gate_result *r) {
     }
     printf("  %s%-5s%s %-22s %-*s %7.0f ms\n", paint(p, r->verdict), word_of(r->verdict),
            p->colour ? "\033[0m" : "", r->gate->id, room, text, r->ms);
+    print_floors(r);
     if (p->verbose) print_rows(r);
     fflush(stdout);
 }

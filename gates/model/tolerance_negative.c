@@ -19,25 +19,20 @@ static void verdict_row(const struct package *p, const char *plant, int seen, co
 /* ---- the harness's own ----------------------------------------------------------------------------------------- */
 static enum status damage_row(const struct package *p, enum damage damage, struct err *err) {
     char floor[160] = "";
+    int seen = 0;
     for (int i = 0; i < p->battery.n; i++) {
-        dump *damaged = NULL;
-        int seen = 0;
-        RETURN_IF_ERROR(damage_make(p->streams[i], damage, p->delta, &damaged, floor, sizeof floor, err));
-        if (damaged == NULL) continue;
-        enum status s = damage_is_seen(p->streams[i], damaged, damage, p->delta, &seen, err);
-        dump_close(damaged);
-        RETURN_IF_ERROR(s);
-        verdict_row(p, damage_name(damage), seen, floor);
-        return STATUS_OK;
+        RETURN_IF_ERROR(damage_floor(p->streams[i], damage, p->delta, &seen, floor, sizeof floor, err));
+        if (seen || strncmp(floor, "no place", 8) != 0)
+            break; /* a stream without a place for it says nothing */
     }
-    verdict_row(p, damage_name(damage), 0, "no stream has a place for this plant");
+    verdict_row(p, damage_name(damage), seen, floor);
     return STATUS_OK;
 }
 
 /* ---- forkgate-faults --------------------------------------------------------------------------------------------- */
 /* Smallest first: the first one that moves a row is the one that counts. */
-static const char *const plants[] = {"FORKGATE_FAULT=sum-skip-last", "FORKGATE_FAULT=fa-scale",
-                                     "FORKGATE_FAULT=gqa-head", NULL};
+static const char *const plants[] = {"FORKGATE_FAULT=sum-skip-last", "FORKGATE_FAULT=norm-tail",
+                                     "FORKGATE_FAULT=fa-scale", "FORKGATE_FAULT=gqa-head", NULL};
 
 /* Forces a few streams through the faulty build at the base's options. reached: a row moved. */
 static enum status try_plant(struct package *p, const char *plant, int k, int *reached, int *seen, char *note,

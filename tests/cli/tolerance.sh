@@ -41,6 +41,9 @@ has rows.csv ",a/a,"
 has rows.csv ",benign,"
 grep -q 'scaled-row,negative,.*,missed,0,0,0,PASS' rows.csv || fail 'the negative arm is a row'
 grep -q "forkgate run --tier tolerance --class fa --only tolerance.stream.f16 --backend cpu" rows.csv || fail 'repro'
+grep -Eq '^        scaled-row: detection floor: the logits of 1 row x 1\.[0-9]+ \(x 1\.?[0-9]* is not seen\)$' out || fail 'the floor is found'
+has out '        stale-tail: detection floor: the last'
+if [ -x "$forkgate-faults" ]; then has out '        norm-tail: detection floor'; fi
 [ -z "$(ls "$TMPDIR")" ] || fail 'files are left in TMPDIR'
 
 # the base that is really the candidate: by default, and as a binary of the same bytes under another name
