@@ -4,21 +4,23 @@
 # outlives its limit never stops another. A table last; logs, raw CSVs and reports/*.csv rows go into $OUT/evidence.tgz.
 # usage: OUT=DIR tests/device_evidence.sh [PART...]      DEADLINE=S (270), BIN=DIR (devbin), BACKEND=cuda|cpu (cpu, with
 # SHAPE and TOKENS small: does the script hold?)
-# parts: sanitizers | tc parity goldens run battery fresh occupancy stream7b | failures mutants | kernels bench7b ab leak
+# parts: sanitizers | tc parity goldens run battery fresh occupancy trace stream7b | failures mutants |
+# kernels bench7b ab leak explain
 # exit: 0 every part came out as it must, 1 one did not, 2 a part was cut off or had nothing to judge
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
-export OUT=${OUT:?set OUT to a folder for what comes back} BIN=${BIN:-devbin} BACKEND=${BACKEND:-cuda}
-export FORKGATE_ROOT=$PWD LC_ALL=C.UTF-8 LD_LIBRARY_PATH=$PWD/$BIN${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-export F=$BIN/forkgate WORK MODEL TOKENS=${TOKENS:-3325} DEADLINE=${DEADLINE:-270}
+export OUT=${OUT:?set OUT to a folder for what comes back} BACKEND=${BACKEND:-cuda}
+BIN=$(realpath -e "${BIN:-devbin}") || exit 2
+export FORKGATE_ROOT=$PWD LC_ALL=C.UTF-8 LD_LIBRARY_PATH=$BIN${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export BIN F=$BIN/forkgate WORK MODEL TOKENS=${TOKENS:-3325} DEADLINE=${DEADLINE:-270}
 WORK=$(mktemp -d)
 MODEL=$WORK/7b.gguf
 trap 'rm -rf "$WORK"' EXIT
 mkdir -p "$OUT" "$WORK/rows" "$WORK/log" "$WORK/raw" "$WORK/reports"
-long=(sanitizers)                                               # beside both of the next
-first=(tc parity goldens run battery fresh occupancy stream7b) # at once
-second=(failures mutants)                                       # hundreds of short processes
-alone=(kernels bench7b ab leak)                                 # one after the other: these time something
+long=(sanitizers)                                                    # beside both of the next
+first=(tc parity goldens run battery fresh occupancy trace stream7b) # at once
+second=(failures mutants)                                            # hundreds of short processes
+alone=(kernels bench7b ab leak explain)                              # one after the other: these time something
 all=("${long[@]}" "${first[@]}" "${second[@]}" "${alone[@]}")
 wanted=("$@")
 [ $# -gt 0 ] || wanted=("${all[@]}")
@@ -130,7 +132,7 @@ part_occupancy() {
   return $rc
 }
 part_failures() {
-  OUT=$WORK/rows JOBS=8 tests/device_failures.sh "$BIN/forkgate-faults"; local rc=$?
+  OUT=$WORK/rows JOBS=8 bash tests/device_failures.sh "$BIN/forkgate-faults"; local rc=$?
   result "$(tail -n 1 "$WORK/log/failures.txt")"
   return $rc
 }
@@ -154,6 +156,17 @@ part_stream7b() { # 32 greedy tokens on a 2K prompt, and their own replay, on bo
   done
   result "$text"
   return $bad
+}
+part_explain() { # its time has a limit: alone
+  has_model || { result "no model"; return 2; }
+  MODEL=$MODEL bash tests/device_explain.sh "$F"; local rc=$?
+  result "$(grep -E '^(verdict|explain|copied)' "$WORK/log/explain.txt" | sed -E 's/ +/ /g' | tr '\n' ';')"
+  return $rc
+}
+part_trace() {
+  bash tests/device_trace.sh "$F"; local rc=$?
+  result "$(tail -n 1 "$WORK/log/trace.txt")"
+  return $rc
 }
 part_kernels() {
   tries "$WORK/log/kernels.out" $F bench --kernels --backend "$BACKEND" --rounds 7 --csv "$WORK/rows/device_kernels.csv"; local rc=$?
@@ -213,14 +226,14 @@ for f in $(compgen -A function part_) result row since tries has_model; do expor
 
 card() { nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem,power.draw,temperature.gpu,memory.used --format=csv,noheader 2>/dev/null || echo "none, none"; }
 { date -u +%FT%TZ; $F --version; card; } >"$WORK/log/machine.txt"
-if wants stream7b || wants bench7b || wants ab; then
+if wants stream7b || wants bench7b || wants ab || wants explain; then
   (made=$EPOCHREALTIME
   timeout 110 $F make-model --shape "${SHAPE:-qwen2.5-7b}" --quant q4_k_m --seed 7 "$MODEL.part" >"$WORK/log/model.txt" 2>&1 &&
     mv "$MODEL.part" "$MODEL" || touch "$WORK/log/model.failed"
   echo "make-model: $(since "$made") s" >>"$WORK/log/model.txt") &
 fi
 began=$SECONDS
-at_once() { local p pids=(); for p in "$@"; do if wants "$p"; then start "$p" "$(limit_of "$p")" 65 & pids+=($!); fi; done; [ ${#pids[@]} -eq 0 ] || wait "${pids[@]}"; }
+at_once() { local p pids=(); for p in "$@"; do if wants "$p"; then start "$p" "$(limit_of "$p")" 80 & pids+=($!); fi; done; [ ${#pids[@]} -eq 0 ] || wait "${pids[@]}"; }
 at_once "${long[@]}" &
 at_once "${first[@]}"
 echo "first parts: $((SECONDS - began)) s" >>"$WORK/log/machine.txt"
