@@ -64,7 +64,11 @@ static void print_side(FILE *out, const char *mark, enum colour c, const dump *d
     fprintf(out, "%s%s %s", ink(v, c), mark, escaped(dump_name(d), strlen(dump_name(d)), v, name));
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const char *raw = value_or(d, keys[i], "");
-        if (*raw != '\0') fprintf(out, "  %s", escaped(raw, strlen(raw), v, value));
+        int named = strcmp(keys[i], "route") == 0 || strcmp(keys[i], "kv") == 0;
+        int again = strcmp(keys[i], "device") == 0 && strcmp(raw, value_or(d, "backend", "")) == 0;
+        if (*raw != '\0' && !again) /* "f16" alone could be either of two things */
+            fprintf(out, "  %s%s%s", named ? keys[i] : "", named ? " " : "",
+                    escaped(raw, strlen(raw), v, value));
         if (strcmp(keys[i], "commit") == 0 && strcmp(value_or(d, "dirty", "0"), "1") == 0)
             fprintf(out, " (modified)");
     }

@@ -47,8 +47,8 @@ static void print_cost(FILE *out, const struct explain_request *r, const struct 
     fprintf(out, "%-*s", LABEL, r->copies ? "copied" : "screened");
     print_bytes(out, e->cost.screened);
     fprintf(out, r->copies
-                     ? " of tensors, compared by 64-bit checksums on the host; copied: "
-                     : " of tensors, by 64-bit checksums where they lie (no golden); copied to the host: ");
+                     ? " of tensors, compared by 64-bit checksums on the host; copied out: "
+                     : " of tensors, by 64-bit checksums where they lie (a screen, no golden); copied out: ");
     print_bytes(out, e->cost.copied);
     fprintf(out, ", at most ");
     print_bytes(out, e->cost.held);
@@ -96,7 +96,7 @@ static void print_size(FILE *out, const struct explain_result *e) {
             "%.9g\n",
             LABEL, "how big", (unsigned long long)d->differing, (long long)d->op.cols, d->max_abs,
             d->max_abs / d->row_max, d->worst, (double)d->a, (double)d->b);
-    fprintf(out, "%-*sf32 steps", LABEL, "");
+    fprintf(out, "%-*svalues by ULP distance", LABEL, "");
     for (int i = 0; i < ULP_BUCKETS; i++)
         if (d->hist.n[i] > 0)
             fprintf(out, "  %s: %llu", ulp_bucket_name((enum ulp_bucket)i), (unsigned long long)d->hist.n[i]);

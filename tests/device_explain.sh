@@ -40,7 +40,7 @@ bad=0
 grep -q '^where .*layer 0 attention, tensor attn' "$work/out" || { echo 'another op was named'; bad=1; }
 grep -q '^verdict     REGROUPING' "$work/out" || { echo 'another verdict'; bad=1; }
 awk -v s="$seconds" -v l="$limit" 'BEGIN { exit !(s < l) }' || { echo 'too slow'; bad=1; }
-bytes() { sed -nE "s/^screened +([0-9.e+]+) ([KMGT]?i?B) of tensors.*copied to the host: ([0-9.e+]+) ([KMGT]?i?B),.*/\\$1 \\$2/p" "$work/out" |
+bytes() { sed -nE "s/^screened +([0-9.e+]+) ([KMGT]?i?B) of tensors.*copied out: ([0-9.e+]+) ([KMGT]?i?B),.*/\\$1 \\$2/p" "$work/out" |
   awk '{ u["B"] = 1; u["KiB"] = 1024; u["MiB"] = 1024^2; u["GiB"] = 1024^3; u["TiB"] = 1024^4; printf "%.0f", $1 * u[$2] }'; }
 awk -v a="$(bytes 1 2)" -v b="$(bytes 3 4)" 'BEGIN { printf "copied    %.4f of what was screened\n", b / a; exit !(b * 100 < a) }' || bad=1
 exit $bad

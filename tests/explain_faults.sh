@@ -44,6 +44,10 @@ reason() {
   mv-bound) echo 'needs rows of more than 512 blocks' ;;
   q-pad) echo 'needs rows that are no multiple of 16' ;;
   kv-slot) echo 'needs a batch' ;;
+  sw-tail | add-tail) echo 'needs a step whose elements are no multiple of a block' ;;
+  rt-tie) echo 'needs two equal largest logits' ;;
+  rt-nan) echo 'needs a NaN among the logits' ;;
+  rt-pad-vocab) echo 'needs a vocabulary with padded rows' ;;
   esac
 }
 

@@ -243,6 +243,19 @@ static void clean(struct explain_job *job) {
 
 /* ---- the end ---------------------------------------------------------------------------------------------------- */
 
+static int geometry_equal(const struct explain_job *job) {
+    const struct geometry *a = &job->sides[0].config.compute.geometry;
+    return memcmp(a, &job->sides[1].config.compute.geometry, sizeof *a) == 0;
+}
+
+/* A regrouping by geometry is a change of class fa: the tier that judges it. */
+static void next_for_class_fa(struct explain_job *job) {
+    char geometry[96];
+    geometry_format(&job->sides[1].config.compute.geometry, geometry, sizeof geometry);
+    (void)snprintf(job->next, sizeof job->next, "forkgate run --class fa --cause TEXT --geometry %s",
+                   geometry);
+}
+
 static const char *next_command(struct explain_job *job, const struct explain_result *r) {
     const char *a = job->args->paths[0];
     job->next[0] = '\0';
@@ -251,6 +264,8 @@ static const char *next_command(struct explain_job *job, const struct explain_re
         if (job->args->n_paths == 2)
             (void)snprintf(job->next, sizeof job->next, "forkgate diff %.500s %.500s --control DIR", a,
                            job->args->paths[1]);
+        else if (!geometry_equal(job))
+            next_for_class_fa(job);
         break;
     case EXPLAIN_WRONG_VALUE:
     case EXPLAIN_UNWRITTEN:
