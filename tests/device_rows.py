@@ -25,7 +25,7 @@ COMMANDS = {
     "device_occupancy_plain": "forkgate occupancy --device",
     "device_failures": "tests/device_failures.sh",
     "mutants_cuda": "forkgate-faults mutants --backend cuda --named --jobs 12",
-    "device_stream_7b": "forkgate generate -m 7b --seed 42 -n 32 -f boat-2k.txt; forkgate replay; forkgate diff --bits",
+    "device_stream_7b": "forkgate generate -m 7b --seed 42 -n 32 -f PROMPT; forkgate replay --follow",
     "device_kernels": "forkgate bench --kernels --backend cuda --rounds 7",
     "device_bench_7b": "forkgate bench -m 7b --tokens 3325 --chunk 4096 --decode 32 --rounds 5, or --decode 8 --ops",
     "device_ab": "forkgate ab -m 7b --tokens 3325 --chunk 4096 --decode 0 --rounds 15 --a-geometry .. --b-geometry ..",
