@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Does `forkgate explain` name the planted op? Every fault of fixtures/mutants.csv that a twin has and that changes values,
 # against the sound build, on the first of several small set-ups where it moves a bit.
-# usage: [CSV=FILE] explain_faults.sh FORKGATE FORKGATE_FAULTS SOURCE_DIR [ID...]
-# prints a table (CSV: writes it too, as reports/explain_hits.csv); exit 0 when every fault that moved a bit was named by its op, 1 when one was not, 2 when nothing ran
+# usage: explain_faults.sh FORKGATE FORKGATE_FAULTS SOURCE_DIR [ID...]
+# CSV=FILE: writes the table too, as reports/explain_hits.csv; BACKEND=cuda: the faults of the kernels; SETUPS='..': only those
+# prints a table; exit 0 when every fault that moved a bit was named by its op, 1 when one was not, 2 when nothing ran
 set -uo pipefail
-forkgate=$1 faults=$2 src=$3
+forkgate=$1 faults=$2 src=$3 backend=${BACKEND:-cpu}
 shift 3
 export LC_ALL=C.UTF-8 FORKGATE_ROOT=$src
 unset FORKGATE_FAULT FORKGATE_FAULT_LOG
@@ -30,10 +31,10 @@ options() {
   qwen3) echo "-m $work/qwen3.gguf --route q8" ;;
   esac
 }
-setups="f16 q8 kv8 chunked mixed q4_0 tiny qwen3" # f16 first: there a matrix product is the first to use the tensor-core model
+setups=${SETUPS:-f16 q8 kv8 chunked mixed q4_0 tiny qwen3} # f16 first: there a matrix product is the first to use the tensor-core model
 for s in $setups; do
   # shellcheck disable=SC2046
-  "$forkgate" generate -p "$prompt" -n 3 --ignore-eos --geometry fa_chunk=64 $(options "$s") -o "$work/$s.fgd" >/dev/null 2>&1 ||
+  "$forkgate" generate -p "$prompt" -n 3 --backend "$backend" --ignore-eos --geometry fa_chunk=64 $(options "$s") -o "$work/$s.fgd" >/dev/null 2>&1 ||
     { echo "no stream of set-up $s"; exit 2; }
 done
 
@@ -55,7 +56,7 @@ reason() {
 explain_one() {
   rm -f "$work/log"
   # shellcheck disable=SC2046
-  "$forkgate" explain "$work/$2.fgd" -p "$prompt" $(options "$2" | cut -d' ' -f1-2) --binary-b "$faults" \
+  timeout 120 "$forkgate" explain "$work/$2.fgd" -p "$prompt" $(options "$2" | cut -d' ' -f1-2) --binary-b "$faults" \
     --env-b FORKGATE_FAULT="$1" --env-b FORKGATE_FAULT_LOG="$work/log" >"$work/out" 2>"$work/err"
   code=$?
   verdict=$(sed -n 's/^verdict *//p' "$work/out")
@@ -68,7 +69,7 @@ commit=$("$forkgate" --version | sed -nE 's/^forkgate.*\(([0-9a-f]{12}).*/\1/p' 
 [ -z "${CSV:-}" ] || echo 'date,backend,commit,command,fault,setup,planted_op,named_op,named,verdict,result' >"$CSV"
 printf '%-16s %-7s %-12s %-34s %-15s %s\n' fault set-up planted 'named first' verdict result
 while IFS=, read -r id where op_planted legal _; do
-  [ "$id" != id ] && [ "$legal" = 0 ] && [ "$where" != kernel ] || continue
+  [ "$id" != id ] && [ "$legal" = 0 ] && [ "$where" != "$([ "$backend" = cpu ] && echo kernel || echo twin)" ] || continue
   case $op_planted in session | sampler) continue ;; esac # no op of a forced run
   [ $# -eq 0 ] || [[ " $* " == *" $id "* ]] || continue
   result='not reached' why=
@@ -84,7 +85,7 @@ while IFS=, read -r id where op_planted legal _; do
   case $result in hit) named=$((named + 1)) ;; MISS) missed=$((missed + 1)) ;; *) quiet=$((quiet + 1)) s=- at=- op=- verdict=- why=$(reason "$id") ;; esac
   [ -z "$why" ] || result="$result: $why"
   printf '%-16s %-7s %-12s %-34s %-15s %s\n' "$id" "$s" "$op_planted" "$at" "$verdict" "$result"
-  [ -z "${CSV:-}" ] || echo "$(date -u +%F),cpu,$commit,tests/explain_faults.sh,$id,$s,$op_planted,$op,\"$at\",$verdict,$result" >>"$CSV"
+  [ -z "${CSV:-}" ] || echo "$(date -u +%F),$backend,$commit,tests/explain_faults.sh,$id,$s,$op_planted,$op,\"$at\",$verdict,$result" >>"$CSV"
 done <"$src/fixtures/mutants.csv"
 echo "explain: $named named, $missed missed, $quiet without a moved bit"
 [ "$missed" -eq 0 ] || exit 1

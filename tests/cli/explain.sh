@@ -35,6 +35,14 @@ head -n 1 margins.csv | grep -q '^step,pos,id1_a,.*,margin_a,.*,margin_b,row_equ
 cp out two
 expect 1 "$forkgate" explain a.fgd --geometry fa_tkv=16 "${prompt[@]}"
 diff <(sed -n '/^where/,/^verdict/p' two) <(sed -n '/^where/,/^verdict/p' out) || fail 'both forms agree'
+has out 'next        forkgate run --class fa --cause TEXT --geometry fa_tq=64,fa_tkv=16'
+
+# the screen says what it is and what it took; copying every tensor finds the same
+has two 'by 64-bit checksums where they lie (a screen, no golden); copied out: '
+expect 1 "$forkgate" explain a.fgd --geometry fa_tkv=16 "${prompt[@]}" --copy-all
+diff <(sed -n '/^where/,/^verdict/p' two) <(sed -n '/^where/,/^verdict/p' out) || fail 'the screen and the copies agree'
+has out 'compared by 64-bit checksums on the host; copied out: '
+lacks out 'screened'
 
 # what never carries bits
 expect 0 "$forkgate" explain a.fgd --chunk 3 -t 2 --geometry fa_tq=128,fa_splits=2 "${prompt[@]}" -n 3
@@ -88,6 +96,7 @@ printf 'id\n5\n9\n100\n7\n' >ids.csv
 expect 0 "$forkgate" trace --tokens ids.csv --prompt-tokens 3 --ops 1 --capture 2 --values v.fgt -t 1
 [ "$(grep -c '^step,' out)" -eq 2 ] || fail 'two steps'
 has out 'attention,attn,attention_f16'
+grep -q '^# bytes summed [0-9]* copied [0-9]* held [0-9]*$' out || fail 'a trace says what it took'
 [ -s v.fgt ] || fail 'captured values'
 trouble "$forkgate" trace --tokens ids.csv --prompt-tokens 9
 has err 'holds 4 tokens'
