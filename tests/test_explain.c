@@ -404,6 +404,44 @@ Test(explain, calls_that_wait_are_watched_after_their_launch) {
     tape_free(&y);
 }
 
+/* A first op of more values than are kept: its rows are all compared, and the report says where the values end. */
+Test(explain, values_past_the_limit_are_not_kept_and_that_is_said) {
+    struct err err = {""};
+    struct tape t;
+    float x[4] = {1, 2, 3, 4};
+    memset(&t, 0, sizeof t);
+    t.n_row_values = TAPE_ROW_VALUES - 3; /* as if so many were kept */
+    cr_assert_eq(tape_row_fits(&t, 3), 1);
+    cr_assert_eq(tape_row_fits(&t, 4), 0);
+    must(tape_add_row(&t, 7, 42, NULL, 0, &err), &err);
+    cr_assert(t.n_rows == 1 && t.rows[0].cols == 0 && t.rows[0].sum == 42, "the checksum stays");
+    t.n_row_values = 0;
+    must(tape_add_row(&t, 8, 43, x, 4, &err), &err);
+    cr_assert_eq(t.rows[1].cols, 4);
+    tape_free(&t);
+
+    struct engine_config c = config_of(ROUTE_F16);
+    struct explain_side sides[2];
+    char *text = NULL;
+    size_t bytes = 0;
+    dump *base = stream_of(&c, short_prompt, 2, 0.0f);
+    struct explain_result r = explain(&c, &c, PLANT_MM_HALF, base, NULL, short_prompt);
+    cr_assert_eq(r.rows_valued, r.rows, "all fit");
+    r.rows_valued = 2;
+    memset(sides, 0, sizeof sides);
+    sides[0].config = sides[1].config = c;
+    struct explain_request q = {&sides[0], &sides[1], NULL, 9, base, NULL, 0, 0, NULL, NULL};
+    struct explain_view view = {{"A", "B"}, 0, 100, NULL};
+    FILE *out = open_memstream(&text, &bytes);
+    explain_report_text(out, &q, &r, &view);
+    (void)fclose(out);
+    cr_assert(strstr(text, "(most among the first 2 rows: 64 MiB of values are kept a side)") != NULL, "%s",
+              "the report is silent");
+    free(text);
+    explain_free(&r);
+    dump_close(base);
+}
+
 /* Every kind of row: as f32 it has the checksum of its values, in whatever order they are visited. */
 Test(explain, rows_of_every_kind_sum_to_the_checksum_of_their_values) {
     static const enum row_kind kinds[] = {ROWS_F32, ROWS_F16, ROWS_I8, ROWS_I16, ROWS_Q8_0};
