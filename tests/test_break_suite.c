@@ -104,7 +104,8 @@ Test(break_suite, a_base_that_is_really_the_candidate) {
 }
 
 /* ---- an op gate over a broken driver ---------------------------------------------------------------------------- */
-static enum { HONEST, NAN_ON_BOTH_SIDES, NO_KERNEL } driver;
+enum habit { HONEST, NAN_ON_BOTH_SIDES, NO_KERNEL };
+static enum habit driver;
 
 static enum status make(struct op_bench *b, struct op_io *io, struct err *err) {
     io->n = (size_t)case_dim(io->c, "n", 1);
@@ -141,7 +142,7 @@ static enum status run_driver(const struct gate_context *ctx, struct err *err) {
     return op_bench_run(&subject, &own, err);
 }
 
-static int run_broken(int how) {
+static int run_broken(enum habit how) {
     static const struct gate gate = {"op.add", TIER_PARITY, "a driver under test", 0, 0, 100, run_driver};
     static const struct gate *const registry[] = {&gate, NULL};
     struct gate_context c;
