@@ -163,10 +163,10 @@ __device__ __forceinline__ void fa_dec_chunk(float o[fa_dec<HD>::N8][4], const f
         __syncthreads();
         fa_dec_scores<TKV, HD, SLOTS>(s, sm, fa_factor(a, kv_head * a.group + a.group - 1), key0, n_tiles,
                                       end - 1);
-        if (!FAULT_TOLD(FA_NOSYNC)) __syncthreads();
+        __syncthreads();
         fa_dec_exps<TKV, HD, SLOTS>(s, sm, n_tiles);
         copy_async_wait<0>();
-        __syncthreads();
+        if (!FAULT_TOLD(FA_NOSYNC)) __syncthreads();
         fa_dec_weigh<TKV, HD>(o, sm, n_tiles);
         if (threadIdx.x < FA_DEC_GROUP) fa_dec_sums<HD>(sm, n_tiles, threadIdx.x);
     }

@@ -115,7 +115,8 @@ static enum status gemm_launch(struct cuda_context *c, const gemm_operand &act, 
 enum status matmul_f16_prefill(struct cuda_context *c, const struct weight *w, const struct act *a,
                                int64_t rows, float *y, struct err *err) {
     int64_t k_pad = (w->k + TC_K - 1) / TC_K * TC_K;
-    int slow = rows > GEMM_BM_MIN && FAULT(MM_WRONGKEY), refused = rows <= GEMM_BM_MIN && FAULT(MM_FALLBACK);
+    int slow = c->hopper && rows > GEMM_BM_MIN && FAULT(MM_WRONGKEY),
+        refused = c->hopper && rows <= GEMM_BM_MIN && FAULT(MM_FALLBACK);
     FAULT_SITES(FAULT_BIT(MM_CELLS) | FAULT_BIT(MM_TNT) | (k_pad > TC_K ? FAULT_BIT(MM_SKIP) : 0) |
                 (k_pad > GEMM_BK * GEMM_STAGES ? FAULT_BIT(MM_ROTATE) : 0));
     if (c->hopper && ((rows > GEMM_BM_MIN && !slow) || refused))
