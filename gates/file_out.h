@@ -1,6 +1,6 @@
 /* file_out.h - a file that appears at its path complete, or not at all.
  * Not a buffer: the caller writes through the descriptor.
- * Idea: a temporary file beside the path, fsync, rename, fsync of the folder.
+ * Idea: a temporary file beside the path, fsync, rename, fsync of the folder; no fsync below $TMPDIR (default /tmp).
  * Source: ours. Exercise: ctest -R unit.dump ; ctest -R unit.table */
 #ifndef FORKGATE_FILE_OUT_H
 #define FORKGATE_FILE_OUT_H
@@ -25,7 +25,8 @@ enum status file_out_open(struct file_out *f, const char *path, struct err *err)
 enum status file_out_write(struct file_out *f, unsigned long long offset, const void *bytes, unsigned long n,
                            struct err *err);
 
-/* After STATUS_OK the file survives a power cut. On failure abandon it. */
+/* After STATUS_OK the file is complete at its path, and survives a power cut unless it lies below the folder for temporary
+ * files. On failure abandon it. */
 enum status file_out_publish(struct file_out *f, struct err *err);
 
 /* Closes and removes what was not published. Legal in any state after open, and on a zeroed struct with fd == -1. */
