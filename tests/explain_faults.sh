@@ -56,7 +56,7 @@ reason() {
 explain_one() {
   rm -f "$work/log"
   # shellcheck disable=SC2046
-  timeout 120 "$forkgate" explain "$work/$2.fgd" -p "$prompt" $(options "$2" | cut -d' ' -f1-2) --binary-b "$faults" \
+  timeout 300 "$forkgate" explain "$work/$2.fgd" -p "$prompt" $(options "$2" | cut -d' ' -f1-2) --binary-b "$faults" \
     --env-b FORKGATE_FAULT="$1" --env-b FORKGATE_FAULT_LOG="$work/log" >"$work/out" 2>"$work/err"
   code=$?
   verdict=$(sed -n 's/^verdict *//p' "$work/out")
@@ -76,7 +76,7 @@ while IFS=, read -r id where op_planted legal _; do
   for s in $setups; do
     explain_one "$id" "$s"
     [ -s "$work/log" ] && [ "$result" = 'not reached' ] && result='reached, no bit moved'
-    [ "$code" -eq 2 ] && result="trouble: $(head -c 60 "$work/err")"
+    [ "$code" -ge 2 ] && result="trouble: exit $code $(tail -n 1 "$work/err" | head -c 60)"
     [ "$code" -eq 1 ] || continue
     result=MISS
     [ "$op" = "$op_planted" ] && result=hit
@@ -85,7 +85,7 @@ while IFS=, read -r id where op_planted legal _; do
   case $result in hit) named=$((named + 1)) ;; MISS) missed=$((missed + 1)) ;; *) quiet=$((quiet + 1)) s=- at=- op=- verdict=- why=$(reason "$id") ;; esac
   [ -z "$why" ] || result="$result: $why"
   printf '%-16s %-7s %-12s %-34s %-15s %s\n' "$id" "$s" "$op_planted" "$at" "$verdict" "$result"
-  [ -z "${CSV:-}" ] || echo "$(date -u +%F),$backend,$commit,tests/explain_faults.sh,$id,$s,$op_planted,$op,\"$at\",$verdict,$result" >>"$CSV"
+  [ -z "${CSV:-}" ] || echo "$(date -u +%F),$backend,$commit,tests/explain_faults.sh,$id,$s,$op_planted,$op,\"$at\",$verdict,\"$result\"" >>"$CSV"
 done <"$src/fixtures/mutants.csv"
 echo "explain: $named named, $missed missed, $quiet without a moved bit"
 [ "$missed" -eq 0 ] || exit 1
