@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds what a machine with a GPU needs into devbin/ (ignored by git): device_tc, device_parity, forkgate and its builds with
 # planted faults and with counters in the kernels, for sm_90a only, stripped, linked statically except libc and libxxhash
-# (its static library lacks the dispatch functions), which goes beside them. Needs nvcc, no GPU.
+# (its static library lacks the dispatch functions), which goes beside them. devbin/pack/devbin.tgz holds them all, in a
+# third of the room; device_evidence.sh unpacks it. Needs nvcc, no GPU.
 # usage: tests/build_device.sh [BUILD_DIR] [TARGET...]     default: build-device, all of them
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,7 +11,8 @@ shift || true
 targets=("$@")
 xxhash=$(pkg-config --variable=libdir libxxhash)/libxxhash.so
 mkdir -p devbin
-[ ${#targets[@]} -gt 0 ] || targets=(forkgate device_parity device_tc forkgate-probe forkgate-faults)
+all=(forkgate device_parity device_tc forkgate-probe forkgate-faults)
+[ ${#targets[@]} -gt 0 ] || targets=("${all[@]}")
 cmake -S . -B "$build" -G Ninja -DFORKGATE_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=90a-real \
   -Dpkgcfg_lib_XXHASH_xxhash="$xxhash" -DCMAKE_PROJECT_INCLUDE="$PWD/tests/device_static.cmake" >"$build.log" ||
   { tail -20 "$build.log"; exit 2; }
@@ -26,5 +28,8 @@ for t in "${targets[@]}"; do
   fi
 done
 cp "$(readlink -f "$xxhash")" "devbin/$(basename "$(readlink "$xxhash")" | sed 's/\(so\.[0-9]*\).*/\1/')"
-ls -l devbin
+mkdir -p devbin/pack
+(cd devbin && shopt -s nullglob && packed=(libxxhash.so.*) &&
+  for t in "${all[@]}"; do [ ! -e "$t" ] || packed+=("$t"); done && tar czf pack/devbin.tgz "${packed[@]}")
+ls -l devbin devbin/pack
 exit $missing

@@ -11,6 +11,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
 export OUT=${OUT:?set OUT to a folder for what comes back} BACKEND=${BACKEND:-cuda}
 BIN=$(realpath -e "${BIN:-devbin}") || exit 2
+[ -x "$BIN/forkgate" ] || tar xzf "$BIN/pack/devbin.tgz" -C "$BIN" || exit 2
 export FORKGATE_ROOT=$PWD LC_ALL=C.UTF-8 LD_LIBRARY_PATH=$BIN${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export BIN F=$BIN/forkgate WORK MODEL TOKENS=${TOKENS:-3325} DEADLINE=${DEADLINE:-270}
 WORK=$(mktemp -d)
