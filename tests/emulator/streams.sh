@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Whole streams on the emulated kernels: the same tokens and the same logits, bit for bit, as the CPU twins make.
 # usage: streams.sh FORKGATE        (a build with -DFORKGATE_CUDA=EMULATED)
-. "$(dirname "${BASH_SOURCE[0]}")/../cli/expect.sh"
+tests=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+. "$tests/cli/expect.sh"
 forkgate=$1
-prompts=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../fixtures/prompts" && pwd)
+prompts=$tests/../fixtures/prompts
 
 hashes() { sed -n 's/.*stream \([0-9a-f]*\), logits \([0-9a-f]*\).*/\1 \2/p' "$1"; }
 same() { # prompt, tokens, options...
@@ -20,8 +21,8 @@ same night 6 --route q8
 same night 6 --route q8 --no-graph --kv q8_0
 same night 3 --route f16 --chunk 7 --geometry fa_tkv=16,fa_tq=128
 
-# The negative arm: another tile moves the logits here too.
-expect 0 "$forkgate" generate -f "$prompts/night.txt" -n 3 --backend cuda
+# The negative arm: another tile moves the logits here too (a prompt of more than 16 tokens).
+expect 0 "$forkgate" generate -f "$prompts/code.txt" -n 2 --backend cuda
 first=$(hashes err)
-expect 0 "$forkgate" generate -f "$prompts/night.txt" -n 3 --backend cuda --geometry fa_tkv=16
+expect 0 "$forkgate" generate -f "$prompts/code.txt" -n 2 --backend cuda --geometry fa_tkv=16
 [ "$(hashes err)" != "$first" ] || fail "fa_tkv=16 moved nothing"
