@@ -49,7 +49,7 @@ static const struct evidence **sorted(const struct evidence *rows, size_t n) {
 /* ---- one check ------------------------------------------------------------------------------------------------- */
 static void note(struct report_comparison *c, enum report_move move, const struct evidence *before,
                  const struct evidence *after, double from, double to) {
-    struct report_change change = {move, before, after, from, to};
+    struct report_change change = {move, before, after, from, to, 0};
     c->changes[c->n++] = change;
     c->worse += (size_t)report_move_is_worse(move);
 }
@@ -113,6 +113,23 @@ static void compare_speed(struct report_comparison *c, const struct report_sum *
     }
 }
 
+static int has_gate(const struct report_sum *s, const struct evidence *row) {
+    for (size_t i = 0; i < s->n; i++)
+        if (s->gates[i].tier == row->tier && strcmp(s->gates[i].id, row->gate) == 0 &&
+            strcmp(s->gates[i].backend, row->backend) == 0)
+            return 1;
+    return 0;
+}
+
+static void find_whole_gates(struct report_comparison *c, const struct report_sum *old,
+                             const struct report_sum *new) {
+    for (size_t i = 0; i < c->n; i++) {
+        struct report_change *x = &c->changes[i];
+        if (x->move == REPORT_VANISHED) x->whole_gate = !has_gate(new, x->before);
+        if (x->move == REPORT_APPEARED) x->whole_gate = !has_gate(old, x->after);
+    }
+}
+
 /* By move; within one, in the order of the reports. */
 static int change_order(const void *x, const void *y) {
     const struct report_change *a = x, *b = y;
@@ -138,6 +155,7 @@ static enum status compare_all(struct report_comparison *c, const struct evidenc
     RETURN_IF_ERROR(report_sum_rows(before, na, &old, err));
     s = report_sum_rows(after, nb, &new, err);
     if (s == STATUS_OK) compare_speed(c, &old, &new);
+    if (s == STATUS_OK) find_whole_gates(c, &old, &new);
     if (s == STATUS_OK) report_sum_free(&new);
     report_sum_free(&old);
     return s;

@@ -32,6 +32,7 @@ struct report_change {
     enum report_move move;
     const struct evidence *before, *after; /* NULL: not in that report; for speed: the gate's first rows */
     double from, to;                       /* headroom, bound or ms; NaN for the other moves */
+    int whole_gate; /* vanished, appeared: the other report has no check of this gate */
 };
 
 struct report_comparison {

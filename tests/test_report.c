@@ -171,6 +171,9 @@ Test(report, compare_says_what_is_worse_and_nothing_else) {
     later[3].verdict = VERDICT_PASS;
     expect_move(N, REPORT_BETTER, 1, 0);
     expect_move(N - 1, REPORT_VANISHED, 1, 1);
+    cr_assert(!c.changes[0].whole_gate);
+    expect_move(5, REPORT_VANISHED, N - 5, N - 5); /* model.repeat is the other four */
+    cr_assert(c.changes[0].whole_gate);
     later[N] = rows[0];
     strcpy(later[N].gate, "op.new");
     expect_move(N + 1, REPORT_APPEARED, 1, 0);

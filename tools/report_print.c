@@ -47,7 +47,8 @@ static void describe(const struct report_change *x, char *out, size_t room) {
     case REPORT_MOVES:
         break;
     }
-    (void)snprintf(out, room, "%s", x->after == NULL ? "not checked any more" : "new");
+    (void)snprintf(out, room, "%s%s", x->whole_gate ? "the whole gate, " : "",
+                   x->after == NULL ? "not checked any more" : "new");
 }
 
 /* The change of a gate that shows most, for its line: the first, but the largest step of a number. */
@@ -70,7 +71,7 @@ static void put_gate(const struct report_change *x, size_t n) {
         (void)snprintf(line + strlen(line), sizeof line - strlen(line), ", %zu check%s", n,
                        n == 1 ? "" : "s");
     put_line(line);
-    if (speed || x->move == REPORT_APPEARED || x->move == REPORT_GREW) return;
+    if (speed || x->whole_gate || x->move == REPORT_APPEARED || x->move == REPORT_GREW) return;
     for (size_t i = 0; i < n && i < SHOWN; i++) {
         const struct report_change *c = i == 0 ? first : &x[i] == first ? &x[0] : &x[i];
         const struct evidence *e = either(c);

@@ -58,6 +58,9 @@ sed -n 2p out | grep -q '^worse' || fail 'worse first'
 expect 0 "$forkgate" report compare newer.csv newer.csv --ratchet 0
 expect 1 "$forkgate" report compare old.csv newer.csv --ratchet 30
 lacks out 'shrank'
+expect 1 "$forkgate" report compare old.csv run.csv
+has out 'vanished   op.rope                the whole gate, not checked any more, 148 checks'
+has out 'appeared   op.add                 the whole gate, new, 97 checks'
 expect 2 "$forkgate" report compare old.csv newer.csv --gate op.add
 has err 'no row matches'
 expect 2 "$forkgate" report compare old.csv
