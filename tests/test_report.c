@@ -205,6 +205,7 @@ Test(report, compare_pairs_rows_of_one_key_in_order_and_shows_speed_without_judg
     memcpy(later, rows, sizeof rows);
     later[2].verdict = VERDICT_FAIL; /* the third of five with the same name */
     expect_move(N, REPORT_WORSE, 1, 1);
+    report_compare_free(&c);
     cr_assert(report_compare(rows, N, later, N, REPORT_RATCHET, &c, &err) == STATUS_OK && c.n == 0);
     later[7].ms = 900;
     expect_move(N, REPORT_SLOWER, 1, 0);
