@@ -1,13 +1,13 @@
 /* bisect_judge.c - one build: run it on the golden's prompt, then say good, bad or untestable (bisect.h).
  * Not a tolerance: bits of tokens and rows, from the first record on.
  * Source: ours. Exercise: ctest -R unit.bisect */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "gates/bisect.h"
-#include "gates/child_process.h"
-#include "gates/explain_side.h"
+#include "gates/child_engine.h"
 
 #define EXIT_INVALID                                                                                         \
     2 /* `generate` leaves a dump and exits 2 when a row held NaN: that is a judgeable answer */
@@ -47,7 +47,7 @@ static void command_of(const struct bisect_request *r, const char *binary, const
         child_add_pair(a, "-p", r->prompt_text);
     child_add_number(a, "-n", tokens_wanted(r));
     child_add_pair(a, "-o", out);
-    explain_config_to(r->config, a);
+    child_add_engine(a, r->config);
     add_sampler(a, r);
 }
 

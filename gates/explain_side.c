@@ -1,14 +1,12 @@
 /* explain_side.c - see explain_side.h. */
 #include "gates/explain_side.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "gates/child_process.h"
+#include "gates/child_engine.h"
+#include "gates/slurp.h"
 #include "gates/table.h"
-
-#define OUTPUT_MAX ((size_t)1 << 30) /* bytes of a child's trace: far above any real one */
 
 /* ---- provenance -> options ------------------------------------------------------------------------------------- */
 
@@ -76,21 +74,6 @@ enum status explain_config_from(const struct provenance *p, struct engine_config
 
 /* ---- another binary -------------------------------------------------------------------------------------------- */
 
-void explain_config_to(const struct engine_config *config, struct child_args *a) {
-    static const char *const simd[] = {"auto", "scalar", "avx2"};
-    char geometry[96];
-    geometry_format(&config->compute.geometry, geometry, sizeof geometry);
-    child_add_pair(a, "--backend", config->backend == BACKEND_CUDA ? "cuda" : "cpu");
-    child_add_pair(a, "--route", route_name(config->compute.route));
-    child_add_pair(a, "--arch", arch_name(config->compute.arch));
-    child_add_pair(a, "--geometry", geometry);
-    child_add_pair(a, "--kv", kv_dtype_name(config->kv));
-    child_add_pair(a, "--simd", simd[config->compute.simd]);
-    child_add_number(a, "--chunk", config->chunk);
-    child_add_number(a, "--threads", config->compute.n_threads);
-    if (!config->compute.graphs) child_add(a, "--no-graph");
-}
-
 struct child_files {
     char folder[256], tokens[300], output[300], errors[300], values[300];
 };
@@ -133,30 +116,11 @@ static void add_plan(struct child_args *a, const struct tape_plan *plan, const s
     if (plan->copies) child_add(a, "--copy-all");
 }
 
-static enum status slurp_output(const char *path, char **out, size_t *n, struct err *err) {
-    FILE *f = fopen(path, "rb");
-    size_t room = 0, got = 0;
-    *out = NULL;
-    *n = 0;
-    if (f == NULL) return err_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
-    do {
-        room = room == 0 ? 65536 : 2 * room;
-        char *bigger = room <= OUTPUT_MAX ? realloc(*out, room) : NULL;
-        if (bigger == NULL) break;
-        *out = bigger;
-        got = fread(*out + *n, 1, room - *n, f);
-        *n += got;
-    } while (*n == room);
-    int failed = ferror(f) || *n == room || *out == NULL;
-    (void)fclose(f);
-    return failed ? err_set(err, STATUS_IO, "%s: cannot be read whole", path) : STATUS_OK;
-}
-
 static enum status read_child(const struct explain_side *s, const struct tape_plan *plan,
                               const struct child_files *f, struct tape *out, struct err *err) {
     char *text = NULL;
     size_t n = 0;
-    enum status st = slurp_output(f->output, &text, &n, err);
+    enum status st = slurp_any(f->output, &text, &n, err);
     if (st == STATUS_OK) st = tape_read(text, n, s->binary, wants_values(plan) ? f->values : NULL, out, err);
     if (st == STATUS_OK && out->n_steps != plan->n_steps)
         st = err_set(err, STATUS_FORMAT, "%s: %d steps traced where %d were asked for", s->binary,
@@ -177,7 +141,7 @@ static enum status run_binary(const struct explain_side *s, const struct tape_pl
     child_add(&args, s->binary);
     child_add(&args, "trace");
     child_add_pair(&args, "-m", s->model);
-    explain_config_to(&s->config, &args);
+    child_add_engine(&args, &s->config);
     add_plan(&args, plan, &f);
     struct child_request r = {&args, s->env, f.output, f.errors, 0.0};
     enum status st = write_tokens(plan, f.tokens, err);

@@ -24,8 +24,4 @@ void explain_side_close(struct explain_side *s);
  * over *config; keys that are absent leave it as it is. STATUS_FORMAT names a value this build does not know. */
 enum status explain_config_from(const struct provenance *p, struct engine_config *config, struct err *err);
 
-struct child_args;
-/* The same options as arguments for another binary of this tool. */
-void explain_config_to(const struct engine_config *config, struct child_args *a);
-
 #endif
