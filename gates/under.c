@@ -112,6 +112,7 @@ static enum status slurp(const char *path, char **out, struct err *err) {
 struct seen {
     unsigned long errors;
     int summaries, launched, red;
+    int skipped; /* the gate has rows, and each is a SKIP: run exits 2, having judged nothing */
     char first[256];
     struct child_end end;
 };
@@ -122,11 +123,16 @@ static enum status forward_rows(const struct gate *g, const struct gate_context 
     struct evidence *rows = NULL;
     size_t n = 0;
     RETURN_IF_ERROR(report_read_csv(csv, &rows, &n, err));
-    for (size_t i = 0; i < n; i++) seen->launched |= rows[i].kernels[0] != '\0';
+    seen->skipped = n > 0;
+    for (size_t i = 0; i < n; i++) {
+        seen->launched |= rows[i].kernels[0] != '\0';
+        seen->skipped &= rows[i].verdict == VERDICT_SKIP;
+    }
     for (size_t i = 0; i < n; i++) {
         int red = rows[i].verdict != VERDICT_PASS && rows[i].verdict != VERDICT_SKIP;
+        int own = strcmp(rows[i].gate, g->id) == 0;
         seen->red |= red;
-        if (red || (seen->launched && strcmp(rows[i].gate, g->id) == 0)) ctx->emit(ctx->sink, &rows[i]);
+        if (red || (own && (seen->launched || seen->skipped))) ctx->emit(ctx->sink, &rows[i]);
     }
     free(rows);
     return STATUS_OK;
@@ -167,7 +173,8 @@ static enum status judge(const struct gate *g, const struct gate_context *ctx, c
     if (s != STATUS_OK)
         return err_set(err, s, "under %s the gate left no evidence (%.120s): %.200s", ctx->under, how,
                        trouble.message);
-    if (seen->end.exit_code != 0 && seen->errors == 0 && !seen->red)
+    int nothing_judged = seen->end.exit_code == 2 && seen->skipped;
+    if (seen->end.exit_code != 0 && seen->errors == 0 && !seen->red && !nothing_judged)
         return err_set(err, STATUS_DEVICE, "under %s: %.200s, yet no red row and no error", ctx->under, how);
     return STATUS_OK;
 }

@@ -3,7 +3,8 @@
 # the selection of backends, which is the same question: what was not looked at is never green.
 # usage: under.sh FORKGATE
 forkgate=$1
-. "$(dirname "$0")/expect.sh"
+forkgate_tests=$(cd "$(dirname "$0")/.." && pwd)
+. "$forkgate_tests/cli/expect.sh"
 
 # A stand-in: notes its arguments, runs the child (device work on the CPU), then closes as $SAYS asks.
 mkdir bin
@@ -51,6 +52,16 @@ SAYS=silent expect 2 under --under synccheck
 has out 'refused'
 SAYS=odd expect 2 under --under memcheck
 has out 'under memcheck: exit 7'
+
+# a gate that is skipped whole (an optional model that is not there) is a SKIP under the tool too
+source=$(dirname "$forkgate_tests")
+mkdir -p root/fixtures/models
+ln -s "$source/golden" root/golden
+ln -s "$source"/fixtures/[!m]* "$source/fixtures/mutants.csv" root/fixtures/
+ln -s "$source"/fixtures/models/*.gguf root/fixtures/models/
+SAYS=0 FORKGATE_ROOT=$work/root PATH=$work/bin:$PATH expect 2 "$forkgate" run --only model.peer.smollm2 --under memcheck
+has out 'is not here: tools/fetch-model gets it'
+last out 'forkgate: 0 passed, 0 failed, 1 skipped'
 
 # no tool; the wrong backend
 PATH=/usr/bin:/bin expect 2 "$forkgate" run --only op.add --under memcheck
