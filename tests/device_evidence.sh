@@ -4,7 +4,7 @@
 # outlives its limit never stops another. A table last; logs, raw CSVs and reports/*.csv rows go into $OUT/evidence.tgz.
 # usage: OUT=DIR tests/device_evidence.sh [PART...]      DEADLINE=S (270), BIN=DIR (devbin), BACKEND=cuda|cpu (cpu, with
 # SHAPE and TOKENS small: does the script hold?)
-# parts: sanitizers | tc parity goldens run battery fresh occupancy trace stream7b | failures mutants |
+# parts: sanitizers parity | tc goldens run battery fresh occupancy trace stream7b | failures mutants both under tolerance |
 # kernels bench7b ab leak explain
 # exit: 0 every part came out as it must, 1 one did not, 2 a part was cut off or had nothing to judge
 set -uo pipefail
@@ -18,10 +18,10 @@ WORK=$(mktemp -d)
 MODEL=$WORK/7b.gguf
 trap 'rm -rf "$WORK"' EXIT
 mkdir -p "$OUT" "$WORK/rows" "$WORK/log" "$WORK/raw" "$WORK/reports"
-long=(sanitizers)                                                    # beside both of the next
-first=(tc parity goldens run battery fresh occupancy trace stream7b) # at once
-second=(failures mutants)                                            # hundreds of short processes
-alone=(kernels bench7b ab leak explain)                              # one after the other: these time something
+long=(sanitizers parity)                                      # beside both of the next
+first=(tc goldens run battery fresh occupancy trace stream7b) # at once
+second=(failures mutants both under tolerance)                # hundreds of short processes
+alone=(kernels bench7b ab leak explain)                       # one after the other: these time something
 all=("${long[@]}" "${first[@]}" "${second[@]}" "${alone[@]}")
 wanted=("$@")
 [ $# -gt 0 ] || wanted=("${all[@]}")
@@ -146,6 +146,17 @@ part_mutants() {
   result "$(tail -n 1 "$WORK/log/mutants.out")"
   return $rc
 }
+# judged NAME OPTIONS...: a run whose evidence is kept as it is
+judged() {
+  local name=$1 rc
+  shift
+  tries "$WORK/log/$name.out" $F run "$@" --csv "$WORK/raw/$name.csv"; rc=$?
+  result "$(tail -n 2 "$WORK/log/$name.out" | tr '\n' ' ')"
+  return $rc
+}
+part_both() { judged both --backend "cpu,$BACKEND" --tier "parity,identity"; }
+part_under() { judged under --backend "$BACKEND" --tier parity --under memcheck --jobs 4; }
+part_tolerance() { judged tolerance --backend "$BACKEND" --tier tolerance --class fa --cause "FA_TKV 32->16" --geometry fa_tkv=16 --keep-going; }
 part_stream7b() { # 32 greedy tokens on a 2K prompt, and their own replay, on both routes
   local r rc bad=0 text=""
   has_model || { result "no model"; return 2; }
@@ -224,9 +235,9 @@ start() {
   rc=$?
   printf '%s\t%s\t%s\t%s\n' "$1" $rc "$(since "$began")" "$(cat "$WORK/log/$1.result" 2>/dev/null || tail -n 1 "$WORK/log/$1.txt")" >"$WORK/log/$1.line"
 }
-limit_of() { case $1 in parity | failures | run | mutants) echo 140 ;; sanitizers) echo 210 ;; *) echo 120 ;; esac; }
+limit_of() { case $1 in failures | run | mutants) echo 140 ;; sanitizers | parity) echo 210 ;; *) echo 120 ;; esac; }
 wants() { local p; for p in "${wanted[@]}"; do [ "$p" = "$1" ] && return 0; done; return 1; }
-for f in $(compgen -A function part_) result row since tries has_model; do export -f "${f?}"; done
+for f in $(compgen -A function part_) result row since tries has_model judged; do export -f "${f?}"; done
 
 card() { nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem,power.draw,temperature.gpu,memory.used --format=csv,noheader 2>/dev/null || echo "none, none"; }
 { date -u +%FT%TZ; $F --version; card; } >"$WORK/log/machine.txt"

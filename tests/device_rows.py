@@ -7,6 +7,7 @@ import csv
 import datetime
 import glob
 import os
+import shutil
 import statistics
 import sys
 
@@ -24,11 +25,13 @@ COMMANDS = {
     "device_occupancy": "forkgate-probe occupancy --device",
     "device_occupancy_plain": "forkgate occupancy --device",
     "device_failures": "tests/device_failures.sh",
-    "mutants_cuda": "forkgate-faults mutants --backend cuda --named --jobs 12",
     "device_stream_7b": "forkgate generate -m 7b --seed 42 -n 32 -f PROMPT; forkgate replay --follow",
     "device_kernels": "forkgate bench --kernels --backend cuda --rounds 7",
     "device_bench_7b": "forkgate bench -m 7b --tokens 3325 --chunk 4096 --decode 32 --rounds 5, or --decode 8 --ops",
     "device_ab": "forkgate ab -m 7b --tokens 3325 --chunk 4096 --decode 0 --rounds 15 --a-geometry .. --b-geometry ..",
+    "device_tolerance": "forkgate run --backend cuda --tier tolerance --class fa --cause 'FA_TKV 32->16' --geometry fa_tkv=16",
+    "device_under": "forkgate run --backend cuda --tier parity --under memcheck",
+    "device_both": "forkgate run --backend cpu,cuda --tier parity,identity",
     "device_memory": "forkgate bench --rounds 100 --decode 32",
 }
 
@@ -57,8 +60,10 @@ def write(name, header, rows):
 
 
 def read(path):
+    """Rows of a CSV or TSV; paths below the tree without the tree."""
+    root = os.getcwd() + "/"
     with open(path, newline="") as f:
-        return [r for r in csv.reader(f, delimiter="\t" if path.endswith(".tsv") else ",") if r]
+        return [[c.replace(root, "") for c in r] for r in csv.reader(f, delimiter="\t" if path.endswith(".tsv") else ",") if r]
 
 
 def groups(rows, key, count):
@@ -83,17 +88,36 @@ def parity():
           [list(k) + [g["cases"], g["values"], g["bad"], g.get("oracle", "")] for k, g in sorted(found.items())])
 
 
+VERDICTS = ["PASS", "FAIL", "SKIP", "ERROR", "BLIND", "INCONCLUSIVE"]
+
+
+def evidence(path):
+    with open(path, newline="") as f:
+        return list(csv.DictReader(f))
+
+
+def by_gate(rows, *keys):
+    found = groups(rows, lambda r: tuple(r[k] for k in keys),
+                   lambda g, r: g.__setitem__(r["verdict"], g.get(r["verdict"], 0) + 1))
+    return [[*k] + [g.get(v, 0) for v in VERDICTS] for k, g in sorted(found.items())]
+
+
 def run():
-    verdicts = ["PASS", "FAIL", "SKIP", "ERROR", "BLIND", "INCONCLUSIVE"]
+    """The evidence of `forkgate run`: counts by gate, but for tier 4 and the sanitizer, whose rows are few and their own."""
     out = []
     for p in sorted(glob.glob(f"{WORK}/raw/run-*.csv")):
-        with open(p, newline="") as f:
-            found = groups(list(csv.DictReader(f)), lambda r: (r["tier"], r["gate"]),
-                           lambda g, r: g.__setitem__(r["verdict"], g.get(r["verdict"], 0) + 1))
-        geometry = os.path.basename(p)[4:-4]
-        out += [[geometry, *k] + [g.get(v, 0) for v in verdicts] for k, g in sorted(found.items())]
+        out += [[os.path.basename(p)[4:-4], *r] for r in by_gate(evidence(p), "tier", "gate")]
     if out:
-        write("device_run", ["geometry", "tier", "gate"] + verdicts, out)
+        write("device_run", ["geometry", "tier", "gate"] + VERDICTS, out)
+    for name, header, rows in (
+            ("both", ["backend", "tier", "gate"] + VERDICTS, lambda e: by_gate(e, "backend", "tier", "gate")),
+            ("under", ["gate", "errors", "verdict", "note"],
+             lambda e: [[r["gate"], r["value"], r["verdict"], r["note"]] for r in e if r["arm"] == "memcheck"]),
+            ("tolerance", ["gate", "case", "arm", "metric", "value", "bound", "verdict", "note"],
+             lambda e: [[r[k] for k in ("gate", "case", "arm", "metric", "value", "bound", "verdict", "note")]
+                        for r in e if r["gate"].startswith("tolerance.stream")])):
+        if os.path.exists(f"{WORK}/raw/{name}.csv"):
+            write("device_" + name, header, rows(evidence(f"{WORK}/raw/{name}.csv")))
 
 
 def main():
@@ -105,6 +129,9 @@ def main():
     for p in sorted(glob.glob(f"{WORK}/rows/*")):
         rows, stem = read(p), os.path.basename(p).rsplit(".", 1)[0]
         if not rows:
+            continue
+        if stem.startswith("mutants_"):  # its rows say all that themselves
+            shutil.copy(p, f"{OUT}/{stem}.csv")
             continue
         family = next((f for f in ("device_bench_7b", "device_ab", "device_memory") if stem.startswith(f + "_")), None)
         if family is None:
