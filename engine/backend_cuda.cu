@@ -39,9 +39,11 @@ static enum status device_fits(const struct backend_config *config, const struct
                : d->cc_major == 8 && d->cc_minor == 0 ? ARCH_SM80
                                                       : 0;
     if (have == 0)
-        return err_set(err, STATUS_UNSUPPORTED,
-                       "backend cuda: %s (compute capability %d.%d) has no accumulate model", d->name,
-                       d->cc_major, d->cc_minor);
+        return err_set(
+            err, STATUS_UNSUPPORTED,
+            "backend cuda: %s is of compute capability %d.%d; the kernels and their accumulate models "
+            "are for 8.0 and 9.0",
+            d->name, d->cc_major, d->cc_minor);
     if (have != (int)config->arch)
         return err_set(err, STATUS_UNSUPPORTED, "backend cuda: --arch %s, but the device %s is %s",
                        arch_name(config->arch), d->name, arch_name((enum arch)have));

@@ -21,6 +21,16 @@ same night 6 --route q8
 same night 6 --route q8 --no-graph --kv q8_0
 same night 3 --route f16 --chunk 7 --geometry fa_tkv=16,fa_tq=128
 
+# A15: a chip that the kernels were not built for is refused before anything is compared, with both named; so is one whose
+# bits another model makes.
+EMULATED_CC=12.0 expect 2 "$forkgate" generate -p x -n 1 --backend cuda
+has err 'is of compute capability 12.0; the kernels and their accumulate models are for 8.0 and 9.0'
+lines err 1
+EMULATED_CC=8.0 expect 2 "$forkgate" generate -p x -n 1 --backend cuda
+has err '--arch sm_90, but the device emulated (no GPU) is sm_80'
+EMULATED_CC=12.0 expect 2 "$forkgate" run --backend cuda --only op.add
+has out 'compute capability 12.0'
+
 # The negative arm: another tile moves the logits here too (a prompt of more than 16 tokens).
 expect 0 "$forkgate" generate -f "$prompts/code.txt" -n 2 --backend cuda
 first=$(hashes err)
