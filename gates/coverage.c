@@ -20,6 +20,7 @@ static void mark(struct coverage *c, int gate, const char *word, size_t n) {
 void coverage_add(struct coverage *c, const struct gate_result *g) {
     if (c->n_gates == COVERAGE_GATES) return;
     c->gates[c->n_gates] = g->gate;
+    c->skipped[c->n_gates] = g->verdict == VERDICT_SKIP;
     for (size_t i = 0; i < g->n_rows; i++) {
         for (const char *p = g->rows[i].kernels; *p != '\0';) {
             size_t n = strcspn(p, " ");
@@ -55,14 +56,17 @@ enum status coverage_of_run(const struct run_result *r, const struct engine_conf
     return STATUS_OK;
 }
 
-int coverage_is_complete(const struct runner_options *o, const struct run_result *r) {
-    if (o->context.only != NULL || !o->tiers[TIER_PARITY] || !o->tiers[TIER_IDENTITY]) return 0;
-    /* a tier behind a red one, or a gate that needs another model, ran nothing: somebody else's kernels are missing */
+/* Behind a red tier every gate is a SKIP; a gate of its own that was skipped (no such model, not its backend) only leaves
+ * less evidence. */
+static int tier_was_reached(const struct run_result *r, enum tier t) {
     for (size_t i = 0; i < r->n; i++)
-        if (r->gates[i].verdict == VERDICT_SKIP && r->gates[i].gate->tier != TIER_SUITE &&
-            !r->gates[i].gate->needs_cuda)
-            return 0;
-    return r->n > 0;
+        if (r->gates[i].gate->tier == t && r->gates[i].verdict != VERDICT_SKIP) return 1;
+    return 0;
+}
+
+int coverage_is_complete(const struct runner_options *o, const struct run_result *r) {
+    return o->context.only == NULL && o->tiers[TIER_PARITY] && o->tiers[TIER_IDENTITY] &&
+           tier_was_reached(r, TIER_PARITY) && tier_was_reached(r, TIER_IDENTITY);
 }
 
 static const struct gate gate_coverage = {
@@ -76,6 +80,11 @@ static void name_missing(const struct coverage *c, char *out, size_t room) {
     for (int k = 0; k < c->n_kernels && used < room; k++)
         if (coverage_gates_of(c, k) == 0)
             used += (size_t)snprintf(out + used, room - used, " %s", c->kernels[k]);
+    int named = 0;
+    for (int g = 0; g < c->n_gates && used < room; g++)
+        if (c->skipped[g])
+            used += (size_t)snprintf(out + used, room - used, "%s %s", named++ == 0 ? "; skipped gates:" : "",
+                                     c->gates[g]->id);
 }
 
 enum status coverage_judge(const struct coverage *c, const struct engine_config *config, struct run_result *r,

@@ -16,7 +16,7 @@ struct coverage {
     int n_kernels, n_gates;
     char kernels[BACKEND_KERNELS_MAX][48];
     const struct gate *gates[COVERAGE_GATES];
-    unsigned char ran[BACKEND_KERNELS_MAX][COVERAGE_GATES];
+    unsigned char ran[BACKEND_KERNELS_MAX][COVERAGE_GATES], skipped[COVERAGE_GATES];
 };
 
 /* Starts with the kernels to be covered. */
@@ -31,7 +31,8 @@ int coverage_missing(const struct coverage *c);
 enum status coverage_of_run(const struct run_result *r, const struct engine_config *config,
                             struct coverage *out, struct err *err);
 
-/* Only a run of both parity and identity, of every gate, can be asked for all kernels. */
+/* Only a run of all of parity and identity (no --only, neither behind a red tier) can be asked for all kernels. Single gates
+ * that were skipped do not excuse it: the verdict names them beside the kernels that never ran. */
 int coverage_is_complete(const struct runner_options *o, const struct run_result *r);
 
 /* Appends the result "coverage.kernels" to a complete run: one row, FAIL where a kernel never ran. STATUS_NOMEM. */

@@ -13,6 +13,9 @@ static const struct gate op = {.id = "op.add", .tier = TIER_PARITY};
 static const struct gate model = {.id = "stream.golden.f16", .tier = TIER_IDENTITY};
 static const struct kernel_count kernels[] = {{"add", 0}, {"add_wide", 0}, {"top2", 0}};
 
+static const struct gate peer = {.id = "model.peer.other", .tier = TIER_PARITY};
+static const struct gate launch = {.id = "stream.launch.f16", .tier = TIER_IDENTITY};
+
 static struct gate_result result(const struct gate *g, const char *first, const char *second) {
     struct gate_result r = {.gate = g, .verdict = VERDICT_PASS, .n_rows = 2};
     r.rows = calloc(2, sizeof *r.rows);
@@ -54,17 +57,25 @@ Test(coverage, a15_a_kernel_that_no_gate_ran_turns_the_run_red) {
     cr_assert_eq(coverage_judge(&c, &config, &r, &err), STATUS_OK, "%s", err.message);
     cr_assert(r.n == 2 && r.gates[1].verdict == VERDICT_FAIL && verdict_exit_code(r.counts) == 1);
     cr_assert(strstr(r.gates[1].rows[0].note, "never ran: add_wide") != NULL, "%s", r.gates[1].rows[0].note);
+    cr_assert(strstr(r.gates[1].rows[0].note, "skipped") == NULL, "%s", r.gates[1].rows[0].note);
+    struct gate_result absent = {.gate = &peer, .verdict = VERDICT_SKIP};
+    coverage_add(&c, &absent);
+    cr_assert_eq(coverage_judge(&c, &config, &r, &err), STATUS_OK);
+    cr_assert(strstr(r.gates[2].rows[0].note, "add_wide; skipped gates: model.peer.other") != NULL, "%s",
+              r.gates[2].rows[0].note);
     struct coverage none;
     coverage_start(&none, kernels, 0);
     cr_assert_eq(coverage_judge(&none, &config, &r, &err), STATUS_OK);
-    cr_assert_eq(r.gates[2].verdict, VERDICT_FAIL, "a backend without kernels has run nothing");
+    cr_assert_eq(r.gates[3].verdict, VERDICT_FAIL, "a backend without kernels has run nothing");
     runner_free(&r);
 }
 
 Test(coverage, only_a_complete_run_is_asked) {
     struct gate_result gates[] = {{.gate = &op, .verdict = VERDICT_PASS},
-                                  {.gate = &model, .verdict = VERDICT_PASS}};
-    struct run_result r = {.gates = gates, .n = 2};
+                                  {.gate = &peer, .verdict = VERDICT_PASS},
+                                  {.gate = &model, .verdict = VERDICT_PASS},
+                                  {.gate = &launch, .verdict = VERDICT_PASS}};
+    struct run_result r = {.gates = gates, .n = 4};
     struct runner_options o;
     memset(&o, 0, sizeof o);
     o.tiers[TIER_PARITY] = 1;
@@ -75,6 +86,10 @@ Test(coverage, only_a_complete_run_is_asked) {
     cr_assert(!coverage_is_complete(&o, &r));
     o.context.only = NULL;
     gates[1].verdict = VERDICT_SKIP;
+    cr_assert(coverage_is_complete(&o, &r), "a model that is not there excuses no kernel");
+    gates[2].verdict = VERDICT_SKIP;
+    cr_assert(coverage_is_complete(&o, &r), "nor do goldens that the class leaves to another tier");
+    gates[3].verdict = VERDICT_SKIP;
     cr_assert(!coverage_is_complete(&o, &r), "a tier behind a red one did not run");
 }
 
