@@ -29,6 +29,92 @@ static void add_row(struct report_gate *g, const struct evidence *row) {
     if (g->closest == NULL || headroom > report_headroom(g->closest)) g->closest = row;
 }
 
+int report_sum_exit_code(const struct report_sum *s) {
+    uint64_t counts[2 * REPORT_TIERS][VERDICTS];
+    memset(counts, 0, sizeof counts);
+    for (size_t i = 0; i < s->n; i++) {
+        int second = strcmp(s->gates[i].backend, "cuda") == 0;
+        counts[second * REPORT_TIERS + (int)s->gates[i].tier][s->gates[i].verdict]++;
+    }
+    return verdict_exit_code_tiers((const uint64_t(*)[VERDICTS])counts, 2 * REPORT_TIERS);
+}
+
+/* ---- the headline ---------------------------------------------------------------------------------------------- */
+static const char *const backends[2] = {"cpu", "cuda"};
+
+/* id NULL: any gate; tier -1: any tier. */
+static int has_gate(const struct report_sum *s, int tier, const char *id, const char *backend) {
+    for (size_t i = 0; i < s->n; i++)
+        if ((tier < 0 || (int)s->gates[i].tier == tier) && (id == NULL || strcmp(s->gates[i].id, id) == 0) &&
+            (backend == NULL || strcmp(s->gates[i].backend, backend) == 0))
+            return 1;
+    return 0;
+}
+
+struct tier_share {
+    int seen, all;
+    const char *last; /* a gate that was seen */
+};
+
+/* How many of a tier's gates are in the report: on each of its backends, but the unit tests know of no backend. */
+static struct tier_share share_of(const struct report_sum *s, enum tier t) {
+    struct tier_share share = {0, 0, NULL};
+    for (size_t i = 0; gate_registry[i] != NULL; i++) {
+        const char *id = gate_registry[i]->id;
+        if (gate_registry[i]->tier != t) continue;
+        int seen = has_gate(s, (int)t, id, NULL);
+        for (int b = 0; b < 2 && t != TIER_SUITE; b++)
+            if (has_gate(s, -1, NULL, backends[b])) seen = seen && has_gate(s, (int)t, id, backends[b]);
+        share.all++;
+        share.seen += seen;
+        if (seen) share.last = id;
+    }
+    return share;
+}
+
+/* Every gate of the tiers that bind: of class bitwise, or, where tier tolerance was asked, of class fa. */
+static int is_landing(const struct report_sum *s) {
+    enum tier third = has_gate(s, TIER_TOLERANCE, NULL, NULL) ? TIER_TOLERANCE : TIER_IDENTITY;
+    const enum tier bind[3] = {TIER_PARITY, TIER_SUITE, third};
+    for (int i = 0; i < 3; i++) {
+        struct tier_share share = share_of(s, bind[i]);
+        if (share.seen < share.all) return 0;
+    }
+    return 1;
+}
+
+static void name_tiers(const struct report_sum *s, char *out, size_t room) {
+    size_t used = 0;
+    out[0] = '\0';
+    for (int t = 0; t < REPORT_TIERS && used < room; t++) {
+        struct tier_share share = share_of(s, (enum tier)t);
+        if (!has_gate(s, t, NULL, NULL)) continue;
+        used +=
+            (size_t)snprintf(out + used, room - used, "%s%s", used > 0 ? ", " : "", tier_name((enum tier)t));
+        if (used >= room || share.seen == share.all) continue;
+        used += share.seen == 1
+                    ? (size_t)snprintf(out + used, room - used, ": %s only", share.last)
+                    : (size_t)snprintf(out + used, room - used, " %d of %d gates", share.seen, share.all);
+    }
+}
+
+static void write_headline(struct report_sum *s) {
+    int cpu = has_gate(s, -1, NULL, "cpu"), cuda = has_gate(s, -1, NULL, "cuda");
+    const char *on = cpu && cuda ? "cpu and cuda" : cuda ? "cuda only" : "cpu only";
+    char tiers[200];
+    int code = report_sum_exit_code(s);
+    name_tiers(s, tiers, sizeof tiers);
+    if (code == 0 && !is_landing(s))
+        (void)snprintf(s->headline, sizeof s->headline,
+                       "PASS of what was run, not a landing verdict (%s; %s)", tiers, on);
+    else
+        (void)snprintf(s->headline, sizeof s->headline, "%s (%s)",
+                       code == 0   ? "PASS: may land"
+                       : code == 1 ? "FAIL: must not land"
+                                   : "NOT JUDGED: no verdict can be given",
+                       on);
+}
+
 enum status report_sum_rows(const struct evidence *rows, size_t n, struct report_sum *out, struct err *err) {
     memset(out, 0, sizeof *out);
     out->gates = calloc(n + 1, sizeof *out->gates);
@@ -45,6 +131,7 @@ enum status report_sum_rows(const struct evidence *rows, size_t n, struct report
         struct report_gate *gate = gate_of(out, &rows[i]);
         if (gate->telling == NULL && rows[i].verdict == gate->verdict) gate->telling = &rows[i];
     }
+    write_headline(out);
     return STATUS_OK;
 }
 
@@ -53,20 +140,8 @@ void report_sum_free(struct report_sum *s) {
     memset(s, 0, sizeof *s);
 }
 
-int report_sum_exit_code(const struct report_sum *s) {
-    uint64_t counts[2 * REPORT_TIERS][VERDICTS];
-    memset(counts, 0, sizeof counts);
-    for (size_t i = 0; i < s->n; i++) {
-        int second = strcmp(s->gates[i].backend, "cuda") == 0;
-        counts[second * REPORT_TIERS + (int)s->gates[i].tier][s->gates[i].verdict]++;
-    }
-    return verdict_exit_code_tiers((const uint64_t(*)[VERDICTS])counts, 2 * REPORT_TIERS);
-}
-
 const char *report_sum_headline(const struct report_sum *s) {
-    int code = report_sum_exit_code(s);
-    if (code == 0) return "PASS: may land";
-    return code == 1 ? "FAIL: must not land" : "NOT JUDGED: no verdict can be given";
+    return s->headline;
 }
 
 const char *report_tier_question(enum tier t) {

@@ -27,6 +27,7 @@ struct report_sum {
     size_t n, n_rows;
     uint64_t counts[VERDICTS]; /* gates by verdict */
     double ms;
+    char headline[300];
 };
 
 /* The rows must stay where they are. STATUS_NOMEM. Free with report_sum_free. */
@@ -35,7 +36,9 @@ void report_sum_free(struct report_sum *s);
 
 /* As runner_exit_code: a tier of nothing but SKIPs is not green. */
 int report_sum_exit_code(const struct report_sum *s);
-/* "PASS: may land", "FAIL: must not land", "NOT JUDGED: ..": from report_sum_exit_code. */
+/* From report_sum_exit_code, with the backends: "PASS: may land (cpu only)" only where every gate of the tiers that the class
+ * binds is there (parity, suite and identity; tolerance in place of identity for class fa), else "PASS of what was run, not
+ * a landing verdict (parity: op.rope only; cpu only)"; "FAIL: must not land (..)", "NOT JUDGED: .. (..)". */
 const char *report_sum_headline(const struct report_sum *s);
 const char *report_tier_question(enum tier t);
 /* The gate's claim from the registry; NULL when this build does not have the gate. */

@@ -8,6 +8,7 @@
 
 #include "gates/page.h"
 #include "gates/report_html.h"
+#include "gates/report_sum.h"
 
 #define HOSTILE "</p><script>alert('x')</script>\" onload=\"y\" & \xff\x01\xe2\x80\xae\xe2\x81\xa6"
 
@@ -153,7 +154,8 @@ Test(report_html, a_run_verdict_first) {
     p.n = 6;
     char *page = write_page(&p, STATUS_OK);
     check_page(page);
-    has(page, "<h1>FAIL: must not land</h1>\n<p>1 gates passed, 1 failed, 1 skipped; 6 checks</p>");
+    has(page,
+        "<h1>FAIL: must not land (cpu only)</h1>\n<p>1 gates passed, 1 failed, 1 skipped; 6 checks</p>");
     has(page, "needs sm_100");
     has(page, "Claim: greedy streams are the golden ones");
     has(page, "Not in this report: Fork (--diff A.fgd B.fgd)");
@@ -164,7 +166,7 @@ Test(report_html, a_run_verdict_first) {
     for (int i = 0; i < 6; i++) rows[i].verdict = VERDICT_PASS;
     page = write_page(&p, STATUS_OK);
     check_page(page);
-    has(page, "<h1>PASS: may land</h1>");
+    has(page, "<h1>PASS of what was run, not a landing verdict (");
     lacks(page, "id=\"failures\"");
     free(page);
     for (int i = 0; i < 6; i++) rows[i].verdict = VERDICT_SKIP;
@@ -288,4 +290,47 @@ Test(report_html, empty_tables) {
     free(page);
     table_close(explain);
     table_close(mutants);
+}
+
+/* Every gate of these tiers, on the backend, PASS; the suite on the first backend alone. */
+static size_t whole(struct evidence *out, unsigned tiers, const char *backend) {
+    size_t n = 0;
+    for (size_t i = 0; gate_registry[i] != NULL; i++) {
+        if ((tiers & 1u << (unsigned)gate_registry[i]->tier) == 0) continue;
+        memset(&out[n], 0, sizeof out[n]);
+        out[n].tier = gate_registry[i]->tier;
+        strcpy(out[n].gate, gate_registry[i]->id);
+        strcpy(out[n++].backend, backend);
+    }
+    return n;
+}
+
+static void headline(const struct evidence *of, size_t n, const char *want) {
+    struct report_sum s;
+    struct err err = {""};
+    cr_assert_eq(report_sum_rows(of, n, &s, &err), STATUS_OK);
+    cr_assert_str_eq(report_sum_headline(&s), want);
+    report_sum_free(&s);
+}
+
+Test(report_html, only_a_whole_run_may_land) {
+    static struct evidence e[200];
+    const unsigned parity = 1u << TIER_PARITY, identity = 1u << TIER_IDENTITY, suite = 1u << TIER_SUITE;
+    size_t n = whole(e, parity | suite | identity, "cpu");
+    headline(e, n, "PASS: may land (cpu only)");
+    headline(e, n - 1,
+             "PASS of what was run, not a landing verdict (parity, suite, identity 12 of 13 gates; "
+             "cpu only)");
+    size_t more = whole(e + n, parity | identity, "cuda");
+    headline(e, n + more, "PASS: may land (cpu and cuda)");
+    e[n + more - 1].verdict = VERDICT_FAIL;
+    headline(e, n + more, "FAIL: must not land (cpu and cuda)");
+    headline(e, n + 1,
+             "PASS of what was run, not a landing verdict (parity: op.add only, suite, identity 0 of "
+             "13 gates; cpu and cuda)");
+    headline(e + n, 1, "PASS of what was run, not a landing verdict (parity: op.add only; cuda only)");
+    n = whole(e, parity | suite | 1u << TIER_TOLERANCE, "cpu");
+    headline(e, n, "PASS: may land (cpu only)");
+    n = whole(e, parity | suite, "cpu");
+    headline(e, n, "PASS of what was run, not a landing verdict (parity, suite; cpu only)");
 }
