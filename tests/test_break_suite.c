@@ -178,6 +178,21 @@ Test(break_suite, zero_kernels_launched) {
     runner_free(&result);
 }
 
+/* The last value of this case is past n_rot, only passed through: damage there is not what the oracle judges. */
+Test(break_suite, the_negative_arm_damages_what_the_op_computes) {
+    const struct gate *registry[] = {NULL, NULL};
+    struct gate_context c;
+    memset(&c, 0, sizeof c);
+    c.source_dir = FORKGATE_SOURCE_DIR;
+    c.config = engine_config_default();
+    c.only = "op.rope/rows=2 n_head=2 head_dim=96 n_rot=64 f32 family=normal seed=137";
+    for (size_t i = 0; gate_registry[i] != NULL; i++)
+        if (strcmp(gate_registry[i]->id, "op.rope") == 0) registry[0] = gate_registry[i];
+    cr_assert_eq(run_gates(registry, &c), 0, "%s: %s", first_red()->arm, first_red()->note);
+    cr_assert_str_eq(result.gates[0].rows[result.gates[0].n_rows - 1].arm, "negative");
+    runner_free(&result);
+}
+
 /* ---- streams ---------------------------------------------------------------------------------------------------- */
 static struct evidence last;
 static void keep_last(void *sink, const struct evidence *row) {

@@ -147,10 +147,22 @@ static enum status twin_row(struct op_bench *b, struct op_io *io, const float *g
     return STATUS_OK;
 }
 
+/* An element that the op computes: of those with a scale (a value that is only passed through has none) the largest. */
+static size_t damage_place(const struct op_io *io, const float *got) {
+    size_t at = io->n - 1;
+    float most = 0.0f;
+    for (size_t i = 0; i < io->n; i++) {
+        if (!isfinite(got[i]) || !(fabsf(got[i]) > most) || (!io->exact && !(io->scale[i] > 0))) continue;
+        most = fabsf(got[i]);
+        at = i;
+    }
+    return at;
+}
+
 /* The smallest damage each judge must see: one element moved by one f32 step (bits), or by 1.5 bounds (oracle). */
 static enum status negative_row(struct op_bench *b, struct op_io *io, const float *got, float *scratch,
                                 struct err *err) {
-    size_t at = io->n - 1, first;
+    size_t at = damage_place(io, got), first;
     memcpy(scratch, got, io->n * sizeof *got);
     scratch[at] = isfinite(scratch[at]) ? nextafterf(scratch[at], INFINITY) : 0.0f;
     int seen = metrics_bits_differ(got, scratch, io->n, &first) == 1 && first == at;
