@@ -59,6 +59,8 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
             a->names[a->n_names++] = arg;
         return 0;
     case ARGP_KEY_END:
+        if (a->engine.route_given)
+            argp_error(state, "--route is not read here: give --routes f16 or --routes q8");
         if (a->action == NULL) argp_error(state, "give verify, list, show, review or refresh");
         return 0;
     default:

@@ -25,6 +25,11 @@ trouble "$forkgate" golden show
 # refusals before any work
 trouble "$forkgate" golden refresh
 has err 'needs --reason'
+# the route is --routes here: --route alone would be read by nobody
+for action in list review 'refresh --reason x' 'verify --regenerate'; do
+    trouble "$forkgate" golden $action --route q8
+    has err 'give --routes f16 or --routes q8'
+done
 CI=true trouble "$forkgate" golden refresh --reason 'never here'
 has err 'CI=true'
 mkdir tree/golden/.lock
