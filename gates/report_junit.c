@@ -1,12 +1,11 @@
 /* report_junit.c - evidence rows as JUnit XML, the subset that GitLab, Jenkins and ctest readers share.
- * Idea: servers key a test by classname and name and drop duplicates, so the name is case, arm and metric, with a number
- * when one of them repeats. Source: ours (no official schema exists). Exercise: ctest -R unit.report */
-#include <errno.h>
-#include <math.h>
+ * Idea: servers key a test by classname and name and drop duplicates, so the name is case, arm, metric and backend, with a
+ * number when they repeat anywhere in the report (rounds of --repeat). Source: ours (no official schema exists). Exercise: ctest -R unit.report */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "gates/file_out.h"
 #include "gates/report.h"
 
 /* Length of a valid UTF-8 sequence at p that XML 1.0 may hold, 0 when there is none. */
@@ -58,25 +57,46 @@ static void put_attribute(FILE *f, const char *name, const char *text) {
     fprintf(f, " %s=\"%s\"", name, escaped);
 }
 
-/* How many rows before i have the same gate, case, arm and metric. */
-static size_t repeats_before(const struct evidence *rows, size_t i) {
-    size_t n = 0;
-    for (size_t k = i; k-- > 0 && strcmp(rows[k].gate, rows[i].gate) == 0;)
-        n += strcmp(rows[k].test_case, rows[i].test_case) == 0 && strcmp(rows[k].arm, rows[i].arm) == 0 &&
-             strcmp(rows[k].metric, rows[i].metric) == 0;
-    return n;
+/* ---- which of those with one name --------------------------------------------------------------------------------- */
+static int name_order(const struct evidence *a, const struct evidence *b) {
+    int c = (int)a->tier - (int)b->tier;
+    if (c == 0) c = strcmp(a->gate, b->gate);
+    if (c == 0) c = strcmp(a->test_case, b->test_case);
+    if (c == 0) c = strcmp(a->arm, b->arm);
+    if (c == 0) c = strcmp(a->metric, b->metric);
+    return c != 0 ? c : (strcmp(a->backend, "cuda") == 0) - (strcmp(b->backend, "cuda") == 0);
 }
 
+static int row_order(const void *x, const void *y) {
+    const struct evidence *a = *(const struct evidence *const *)x, *b = *(const struct evidence *const *)y;
+    int c = name_order(a, b);
+    return c != 0 ? c : (a > b) - (a < b);
+}
+
+/* For every row, how many rows before it have its name; NULL: no memory. */
+static size_t *count_repeats(const struct evidence *rows, size_t n) {
+    const struct evidence **order = calloc(n + 1, sizeof *order);
+    size_t *repeats = calloc(n + 1, sizeof *repeats);
+    for (size_t i = 0; order != NULL && i < n; i++) order[i] = &rows[i];
+    if (order != NULL) qsort(order, n, sizeof *order, row_order);
+    for (size_t i = 1; order != NULL && repeats != NULL && i < n; i++)
+        if (name_order(order[i - 1], order[i]) == 0)
+            repeats[order[i] - rows] = repeats[order[i - 1] - rows] + 1;
+    if (order == NULL) free(repeats);
+    if (order == NULL) repeats = NULL;
+    free(order);
+    return repeats;
+}
+
+/* ---- XML ---------------------------------------------------------------------------------------------------------- */
 static const char *element_of(enum verdict v) {
     if (v == VERDICT_PASS) return NULL;
     if (v == VERDICT_SKIP) return "skipped";
     return v == VERDICT_FAIL || v == VERDICT_BLIND ? "failure" : "error";
 }
 
-static void put_case(FILE *f, const struct evidence *rows, size_t i) {
-    const struct evidence *e = &rows[i];
+static void put_case(FILE *f, const struct evidence *e, size_t repeats) {
     char name[512], text[1024];
-    size_t repeats = repeats_before(rows, i);
     (void)snprintf(text, sizeof text, "forkgate.%s.%s", tier_name(e->tier), e->gate);
     fprintf(f, "    <testcase");
     put_attribute(f, "classname", text);
@@ -99,7 +119,7 @@ static void put_case(FILE *f, const struct evidence *rows, size_t i) {
     fprintf(f, "/>\n    </testcase>\n");
 }
 
-static void put_suite(FILE *f, const struct evidence *rows, size_t begin, size_t end) {
+static void put_suite(FILE *f, const struct evidence *rows, const size_t *repeats, size_t begin, size_t end) {
     size_t failures = 0, errors = 0, skipped = 0;
     double ms = 0;
     for (size_t i = begin; i < end; i++) {
@@ -113,26 +133,33 @@ static void put_suite(FILE *f, const struct evidence *rows, size_t begin, size_t
     put_attribute(f, "name", rows[begin].gate);
     fprintf(f, " tests=\"%zu\" failures=\"%zu\" errors=\"%zu\" skipped=\"%zu\" time=\"%.6f\">\n", end - begin,
             failures, errors, skipped, ms * 1e-3);
-    for (size_t i = begin; i < end; i++) put_case(f, rows, i);
+    for (size_t i = begin; i < end; i++) put_case(f, &rows[i], repeats[i]);
     fprintf(f, "  </testsuite>\n");
 }
 
-enum status report_write_junit(const char *path, const struct evidence *rows, size_t n, struct err *err) {
-    char part[4096];
-    (void)snprintf(part, sizeof part, "%s.part%ld", path, (long)getpid());
-    FILE *f = fopen(part, "w");
-    if (f == NULL) return err_set(err, STATUS_IO, "%s: %s", part, strerror(errno));
+static void put_report(FILE *f, const struct evidence *rows, const size_t *repeats, size_t n) {
     fprintf(f, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"forkgate\">\n");
     for (size_t begin = 0, end; begin < n; begin = end) {
         for (end = begin; end < n && strcmp(rows[end].gate, rows[begin].gate) == 0;) end++;
-        put_suite(f, rows, begin, end);
+        put_suite(f, rows, repeats, begin, end);
     }
     fprintf(f, "</testsuites>\n");
-    int bad = ferror(f);
-    if (fclose(f) != 0 || bad || rename(part, path) != 0) {
-        enum status s = err_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
-        (void)remove(part);
-        return s;
+}
+
+enum status report_write_junit(const char *path, const struct evidence *rows, size_t n, struct err *err) {
+    char *text = NULL;
+    size_t bytes = 0;
+    size_t *repeats = count_repeats(rows, n);
+    FILE *f = repeats == NULL ? NULL : open_memstream(&text, &bytes);
+    int bad = f == NULL;
+    if (f != NULL) {
+        put_report(f, rows, repeats, n);
+        bad = ferror(f);
+        bad |= fclose(f) != 0;
     }
-    return STATUS_OK;
+    enum status s =
+        bad ? err_set(err, STATUS_NOMEM, "%s: out of memory", path) : file_out_whole(path, text, bytes, err);
+    free(text);
+    free(repeats);
+    return s;
 }

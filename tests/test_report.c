@@ -124,9 +124,29 @@ Test(report, junit_names_are_unique_and_text_is_escaped) {
             NULL,
         "first name");
     cr_assert(strstr(text, "name=\"n=1 family=normal oracle max_scaled #2\"") != NULL, "second of the same");
+    cr_assert(strstr(text, "n=2 oracle max_scaled #3") == NULL, "two of them a gate");
     cr_assert(strstr(text, "tests=\"5\" failures=\"0\" errors=\"0\" skipped=\"1\"") != NULL, "first suite");
     cr_assert(strstr(text, "tests=\"4\" failures=\"1\" errors=\"1\" skipped=\"0\"") != NULL, "second suite");
     cr_assert(strstr(text, "]]&gt; &amp; &lt;x&gt;") != NULL, "escaped");
+    remove(path);
+}
+
+Test(report, junit_names_are_unique_over_rounds_and_backends) {
+    static char text[65536];
+    for (int i = 0; i < N;
+         i++) { /* two rounds of a gate, another between them; the last row on the other backend */
+        strcpy(rows[i].test_case, "n=1");
+        strcpy(rows[i].gate, i == 4 ? "op.other" : "op.add");
+        rows[i].tier = TIER_PARITY;
+        strcpy(rows[i].backend, i == 8 ? "cuda" : "cpu");
+    }
+    cr_assert_eq(report_write_junit(path, rows, N, &err), STATUS_OK, "%s", err.message);
+    read_all(path, text, sizeof text);
+    cr_assert(strstr(text, "op.add\" name=\"n=1 oracle max_scaled #7\"") != NULL, "the seventh of one name");
+    cr_assert(strstr(text, "op.add\" name=\"n=1 oracle max_scaled on cuda\"") != NULL, "the first on cuda");
+    cr_assert(strstr(text, "op.other\" name=\"n=1 oracle max_scaled\"") != NULL, "another gate");
+    const char *second = strstr(text, "max_scaled #2\"");
+    cr_assert(second != NULL && strstr(second + 1, "max_scaled #2\"") == NULL, "one number twice");
     remove(path);
 }
 

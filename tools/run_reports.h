@@ -20,7 +20,7 @@ extern const struct argp run_reports_argp;
 void run_reports_default(struct run_reports *r);
 
 /* Can every file that was asked for be written? Looked at before the run, which may take long. STATUS_IO, STATUS_USAGE (two
- * reports in one file, a folder) name the path. */
+ * reports in one file, by whatever names; a folder; a device or a pipe for anything but the CSV) name the path. */
 enum status run_reports_check(const struct run_reports *r, struct err *err);
 
 /* Where the gates leave what a report wants to show: a folder in ctx->keep, when one is wanted. The caller removes it. */
