@@ -94,6 +94,13 @@ static int verdict_from_name(const char *name) {
     return -1;
 }
 
+static int is_grade(const char *name) {
+    static const char *const grades[] = {"measured", "derived", "queried", "recorded"};
+    for (size_t i = 0; i < sizeof grades / sizeof grades[0]; i++)
+        if (strcmp(grades[i], name) == 0) return 1;
+    return 0;
+}
+
 /* A judged row must agree with its own numbers. */
 static int contradicts(const struct evidence *e) {
     if (isnan(e->bound)) return 0;
@@ -143,6 +150,7 @@ static enum status get_row(const table *t, size_t row, const int at[COLUMNS], st
                  {BACKEND, e->backend, sizeof e->backend}};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         RETURN_IF_ERROR(get_text(t, row, at[texts[i].column], texts[i].out, texts[i].room, err));
+    if (!is_grade(e->grade)) return table_refuse(t, row, err, "grade: '%s'", e->grade);
     if (at[BACKEND] < 0)
         (void)snprintf(e->backend, sizeof e->backend,
                        strstr(e->repro, "--backend cuda") != NULL ? "cuda" : "cpu");

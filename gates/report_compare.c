@@ -12,13 +12,14 @@
 #define SPEED_MS    100.0 /* shorter differences are the machine's */
 
 const char *report_move_name(enum report_move m) {
-    static const char *const names[REPORT_MOVES] = {"worse", "vanished",  "loosened", "shrank", "better",
-                                                    "grew",  "tightened", "appeared", "slower", "faster"};
+    static const char *const names[REPORT_MOVES] = {"worse",    "vanished", "loosened", "shrank",
+                                                    "bare",     "better",   "grew",     "tightened",
+                                                    "appeared", "slower",   "faster"};
     return names[m];
 }
 
 int report_move_is_worse(enum report_move m) {
-    return m <= REPORT_SHRANK;
+    return m <= REPORT_BARE;
 }
 
 /* ---- which check is which -------------------------------------------------------------------------------------- */
@@ -54,13 +55,21 @@ static void note(struct report_comparison *c, enum report_move move, const struc
     c->worse += (size_t)report_move_is_worse(move);
 }
 
+/* What the check showed for itself before and does not any more: it may still run, but nobody can see that. */
+static int evidence_is_gone(const struct evidence *a, const struct evidence *b) {
+    return (a->kernels[0] != '\0' && b->kernels[0] == '\0') || (a->ref[0] != '\0' && b->ref[0] == '\0') ||
+           (a->got[0] != '\0' && b->got[0] == '\0');
+}
+
 /* Both PASS. A bound that moved is told as that; its headroom would only repeat it. */
 static int numbers_moved(struct report_comparison *c, const struct evidence *a, const struct evidence *b,
                          double ratchet) {
     double from = report_headroom(a), to = report_headroom(b);
     int bounded = !isnan(a->bound) && !isnan(b->bound);
-    if (bounded && b->bound > a->bound)
+    if ((bounded && b->bound > a->bound) || (isnan(b->bound) && !isnan(a->bound)))
         note(c, REPORT_LOOSENED, a, b, a->bound, b->bound);
+    else if (evidence_is_gone(a, b))
+        note(c, REPORT_BARE, a, b, (double)NAN, (double)NAN);
     else if (bounded && b->bound < a->bound)
         note(c, REPORT_TIGHTENED, a, b, a->bound, b->bound);
     else if (a->tier == TIER_PERF || !bounded || !(b->bound > 0))

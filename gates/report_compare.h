@@ -13,12 +13,13 @@
 
 #define REPORT_RATCHET 0.01
 
-/* In the order they are listed: the first four count as worse. */
+/* In the order they are listed: the first five count as worse. */
 enum report_move {
     REPORT_WORSE,    /* another verdict, and it is not PASS; or a new check that is neither PASS nor SKIP */
     REPORT_VANISHED, /* checked before, not any more */
-    REPORT_LOOSENED, /* the bound grew */
+    REPORT_LOOSENED, /* PASS as before, and the bound grew or is gone */
     REPORT_SHRANK,   /* PASS as before, with less headroom: more of the bound is used, beyond the ratchet */
+    REPORT_BARE,     /* PASS as before, but kernels, ref or got, which the row had, are empty */
     REPORT_BETTER,   /* not PASS before, PASS now */
     REPORT_GREW,     /* PASS as before, with more headroom, beyond the ratchet */
     REPORT_TIGHTENED,

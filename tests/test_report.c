@@ -31,6 +31,7 @@ static void make_rows(void) {
         rows[i].ms = 1.5;
         strcpy(rows[i].gate, i < 5 ? "op.add" : "model.repeat");
         strcpy(rows[i].arm, "oracle");
+        strcpy(rows[i].grade, "measured");
         strcpy(rows[i].metric, "max_scaled");
         strcpy(rows[i].test_case, i % 2 == 0 ? "n=1 family=normal" : "n=2");
         strcpy(rows[i].note, notes[i]);
@@ -102,6 +103,7 @@ Test(report, foreign_or_damaged_reports_are_refused_by_name) {
     edit_and_read("\n1,parity", "\n2,parity", "schema_version");
     edit_and_read("parity", "paritx", "tier");
     edit_and_read("PASS", "PASSED", "verdict");
+    edit_and_read("measured", "guessed", "grade");
     edit_and_read(",bound,", ",bund,", "bound");
 }
 
@@ -214,10 +216,29 @@ Test(report, compare_has_a_ratchet_for_headroom_and_bounds) {
     expect_move(N, REPORT_LOOSENED, 1, 1);
     later[4].bound = 0.9;
     expect_move(N, REPORT_TIGHTENED, 1, 0);
+    later[4].bound = NAN; /* PASS of what is not bounded any more */
+    expect_move(N, REPORT_LOOSENED, 1, 1);
     rows[4].tier = TIER_PERF; /* a measured time has no ratchet */
     memcpy(later, rows, sizeof rows);
     later[4].value += 0.3;
     expect_move(N, REPORT_SHRANK, 0, 0);
+}
+
+Test(report, compare_misses_evidence_that_was_there) {
+    strcpy(rows[1].kernels, "add");
+    strcpy(rows[2].ref, "1234");
+    strcpy(rows[4].got, "1234");
+    memcpy(later, rows, sizeof rows);
+    later[1].kernels[0] = '\0';
+    expect_move(N, REPORT_BARE, 1, 1);
+    later[2].ref[0] = later[4].got[0] = '\0';
+    expect_move(N, REPORT_BARE, 2, 2);
+    later[1].value -= 0.05; /* more headroom does not pay for it */
+    later[1].kernels[0] = '\0';
+    expect_move(N, REPORT_BARE, 1, 1);
+    strcpy(later[0].kernels, "add"); /* more evidence than before is none of it */
+    expect_move(N, REPORT_BARE, 0, 0);
+    report_compare_free(&c);
 }
 
 Test(report, compare_pairs_rows_of_one_key_in_order_and_shows_speed_without_judging_it) {

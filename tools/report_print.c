@@ -42,6 +42,9 @@ static void describe(const struct report_change *x, char *out, size_t room) {
     case REPORT_FASTER:
         (void)snprintf(out, room, "%.0f -> %.0f ms, not judged (forkgate ab)", x->from, x->to);
         return;
+    case REPORT_BARE:
+        (void)snprintf(out, room, "its evidence is gone (kernels, ref, got)");
+        return;
     case REPORT_VANISHED:
     case REPORT_APPEARED:
     case REPORT_MOVES:

@@ -35,6 +35,9 @@ expect 2 "$forkgate" report
 expect 2 "$forkgate" report export
 expect 2 "$forkgate" report export run.csv --verdict GREEN
 expect 2 "$forkgate" report export run.csv --tier none
+sed '3s/,measured,/,guessed,/' lf.csv >grade.csv
+trouble "$forkgate" report export grade.csv
+has err "grade: 'guessed'"
 
 # compare: nothing, then a verdict, a check that went, a bound, a headroom, a time; worse first
 expect 0 "$forkgate" report compare run.csv lf.csv
@@ -58,6 +61,12 @@ sed -n 2p out | grep -q '^worse' || fail 'worse first'
 expect 0 "$forkgate" report compare newer.csv newer.csv --ratchet 0
 expect 1 "$forkgate" report compare old.csv newer.csv --ratchet 30
 lacks out 'shrank'
+awk -F, -v OFS=, 'NR == 3 { $6 = "" } { print }' old.csv >bare.csv
+expect 1 "$forkgate" report compare old.csv bare.csv
+has out 'bare       op.rope                its evidence is gone (kernels, ref, got), 1 check'
+awk -F, -v OFS=, 'NR == 3 { $9 = $10 = "nan" } { print }' old.csv >unbound.csv
+expect 1 "$forkgate" report compare old.csv unbound.csv
+has out 'loosened   op.rope                bound '
 expect 1 "$forkgate" report compare old.csv run.csv
 has out 'vanished   op.rope                the whole gate, not checked any more, 148 checks'
 has out 'appeared   op.add                 the whole gate, new, 97 checks'
