@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tools/cli.h"
 
@@ -31,9 +32,18 @@ static void forget(void) {
     said.text = NULL;
 }
 
+/* Called by exit out of argp: help that did not reach its reader is trouble. */
+static void check_help(void) {
+    if (fflush(stdout) == 0 && !ferror(stdout)) return;
+    fprintf(stderr, "%s: cannot write to standard output\n", said.program);
+    _exit(EXIT_TROUBLE);
+}
+
 /* Called by exit. Foreign text may hold line ends: the hint is cut off first, then every control character shows as '?'. */
 static void tell(void) {
-    if (said.stream == NULL || fflush(said.stream) != 0 || said.text == NULL) return;
+    if (said.stream == NULL) return;
+    check_help();
+    if (fflush(said.stream) != 0 || said.text == NULL) return;
     char *hint = NULL;
     for (char *at = said.text; (at = strstr(at, HINT)) != NULL; at++)
         if (at == said.text || at[-1] == '\n') hint = at;

@@ -19,6 +19,8 @@ for c in "${commands[@]}"; do
   usage_error "unrecognized option '--frobnicate'" "$forkgate" "$c" --frobnicate
   usage_error "invalid option -- 'Z'" "$forkgate" "$c" -Z
   usage_error "doesn't allow an argument" "$forkgate" "$c" --help=now
+  expect 2 sh -c "'$forkgate' $c --help >/dev/full"
+  lines err 1
   expect 0 "$forkgate" "$c" --help
   [ ! -s err ] || fail "--help of $c wrote to stderr"
 done
