@@ -5,7 +5,8 @@
  *   4 an op of A that B did not run at all                          STALE
  *   5 attention, and the cache rows it may read are not equal       STALE (they were equal when they were appended)
  *   6 all differing values of B are NaN                             UNWRITTEN (or an invalid operation: it says so)
- *   7 every difference within what a reordering can do (bound_of)   REGROUPING
+ *   7 every difference within what a reordering can do (bound_of)   REGROUPING, or WRONG-VALUE where the fork that
+ *     follows lies too wide for one (fork_too_wide): then a later op is wrong as well
  *   8 all differing values of B are one constant, A's are not       UNWRITTEN
  *   9 B's differing values, 8 or more of them (or the whole row),
  *     equal an earlier content of the buffer, or B's row is
@@ -166,6 +167,23 @@ static double bound_of(const struct explain_request *r, const struct explain_res
     return bound;
 }
 
+/* A regrouping forks where the margin is as small as what it has grown to. Without a control nobody knows how much that
+ * is, and the drift of the two sides must not excuse itself: the floor of tier 4's hard choices then. Not on q8, where
+ * int8 codes make tenths of a logit of an ULP. */
+#define HARD_MARGIN 0.1
+
+static double margin_at(const struct explain_result *out, int side, int step) {
+    const struct top2 *t = &out->screen[side].steps[step].top;
+    return (double)t->logit1 - (double)t->logit2;
+}
+
+static int fork_too_wide(const struct explain_request *r, const struct explain_result *out, double *margin) {
+    *margin = 0.0;
+    if (out->fork < 0 || out->fork >= out->n_steps || r->a->config.compute.route == ROUTE_Q8) return 0;
+    *margin = fmax(margin_at(out, 0, out->fork), margin_at(out, 1, out->fork));
+    return *margin > HARD_MARGIN;
+}
+
 /* ---- words ------------------------------------------------------------------------------------------------------- */
 
 static void where(const struct explain_result *out, char text[160]) {
@@ -186,6 +204,7 @@ static void judge_values(const struct explain_request *r, const struct explain_e
     const struct explain_delta *d = &out->first_delta;
     struct pair p;
     float value = 0.0f;
+    double margin;
     char what[160];
     if (!find_pair(e, out, &p)) {
         CONCLUDE(EXPLAIN_NOT_REPEATABLE, "%s differed while screening and was not met again.", op);
@@ -207,6 +226,14 @@ static void judge_values(const struct explain_request *r, const struct explain_e
             "and all %llu values that differ are NaN on side B. Look at the guards of the last tile and at "
             "fully masked ones; memcheck and initcheck tell the two apart.",
             op, (unsigned long long)d->differing);
+    } else if (d->max_abs <= out->bound && fork_too_wide(r, out, &margin)) {
+        CONCLUDE(EXPLAIN_WRONG_VALUE,
+                 "%s is regrouped (it moves by at most %.3g of %.3g), and that is not all: the fork lies at "
+                 "a margin of "
+                 "%.3g nats, and no regrouping is known to move a choice above %.3g. A later op is wrong as "
+                 "well. Give "
+                 "both sides the same geometry to see it first.",
+                 op, d->max_abs, d->row_max, margin, HARD_MARGIN);
     } else if (d->max_abs <= out->bound) {
         CONCLUDE(
             EXPLAIN_REGROUPING,
@@ -214,8 +241,9 @@ static void judge_values(const struct explain_request *r, const struct explain_e
             "same sum "
             "in another order may move by %.3g (the row's largest magnitude is %.3g). Nothing before it "
             "differs; "
-            "everything after it is this difference, passed on. A fork that follows from it lies where the "
-            "margin is as small as what it has grown to.",
+            "what comes after it was judged by the fork alone, which for a regrouping lies where the margin "
+            "is as "
+            "small as what it has grown to.",
             op, d->max_abs, out->bound, d->row_max);
     } else if (one_constant(&p, 0, &value)) {
         CONCLUDE(EXPLAIN_UNWRITTEN,

@@ -2,7 +2,8 @@
 # explain.sh - `forkgate explain` and `trace` as a shell sees them: the forms, exit codes, report, CSV, foreign binaries.
 # usage: explain.sh FORKGATE
 forkgate=$1
-. "$(dirname "$0")/expect.sh"
+tests=$(cd "$(dirname "$0")/.." && pwd)
+. "$tests/cli/expect.sh"
 
 gen() { "$forkgate" generate -p 'It was a dark and stormy night, and the rain fell in' "$@" >/dev/null 2>&1 || fail "generate $*"; }
 gen -n 5 -t 1 -o a.fgd
@@ -71,6 +72,16 @@ has err 'killed by signal 11'
 trouble "$forkgate" explain a.fgd --binary-b ./chatty "${prompt[@]}"
 trouble "$forkgate" explain a.fgd --binary-b ./absent "${prompt[@]}"
 has err './absent: cannot be run'
+
+# a legal regrouping does not excuse a fault behind it: the fork is too wide for one
+long=(-f "$tests/../fixtures/prompts/whale-512.txt")
+expect 0 "$forkgate" generate "${long[@]}" -n 12 -o long.fgd
+expect 1 "$forkgate" explain long.fgd "${long[@]}" --geometry fa_tkv=16
+last out 'forkgate: REGROUPING'
+expect 1 "$forkgate" explain long.fgd "${long[@]}" --geometry fa_tkv=16 --binary-b "$(dirname "$forkgate")/forkgate-faults" \
+  --env-b FORKGATE_FAULT=dec-combine
+last out 'forkgate: WRONG-VALUE'
+has out 'A later op is wrong as well.'
 
 # sampling only; streams whose difference this binary cannot make
 gen -n 5 -t 1 --temp 3 --seed 5 -o hot.fgd
