@@ -28,6 +28,7 @@ double runner_clock(void) {
 struct child_sink {
     int fd;
     const struct gate *gate;
+    const struct gate_context *ctx;
 };
 
 static int write_all(int fd, const void *data, size_t n) {
@@ -47,11 +48,37 @@ static void send_frame(int fd, enum frame_kind kind, const void *data, size_t n)
     if (!write_all(fd, &head, sizeof head) || !write_all(fd, data, n)) _exit(3); /* the runner is gone */
 }
 
+static void add_option(char *repro, size_t room, const char *option, const char *value) {
+    size_t used = strlen(repro);
+    if (strstr(repro, option) == NULL && used < room)
+        (void)snprintf(repro + used, room - used, " %s%s%s", option, value[0] == '\0' ? "" : " ", value);
+}
+
+/* A row is re-derived with the candidate's options, so what is not the default is part of its command. */
+static void complete_repro(const struct gate_context *ctx, char *repro, size_t room) {
+    const struct engine_config *c = &ctx->config, def = engine_config_default();
+    const char *file = strrchr(ctx->model_path == NULL ? "" : ctx->model_path, '/');
+    char geometry[96], default_geometry[96], chunk[16];
+    if (strncmp(repro, "forkgate run", 12) != 0) return;
+    geometry_format(&c->compute.geometry, geometry, sizeof geometry);
+    geometry_format(&def.compute.geometry, default_geometry, sizeof default_geometry);
+    (void)snprintf(chunk, sizeof chunk, "%d", c->chunk);
+    if (file != NULL && strcmp(file, "/seedling-q8_0.gguf") != 0)
+        add_option(repro, room, "-m", ctx->model_path);
+    if (c->backend == BACKEND_CUDA) add_option(repro, room, "--backend", "cuda");
+    if (c->compute.arch != def.compute.arch) add_option(repro, room, "--arch", arch_name(c->compute.arch));
+    if (strcmp(geometry, default_geometry) != 0) add_option(repro, room, "--geometry", geometry);
+    if (c->kv != def.kv) add_option(repro, room, "--kv", kv_dtype_name(c->kv));
+    if (c->chunk != def.chunk) add_option(repro, room, "--chunk", chunk);
+    if (!c->compute.graphs) add_option(repro, room, "--no-graph", "");
+}
+
 static void child_emit(void *sink, const struct evidence *row) {
     const struct child_sink *s = sink;
     struct evidence out = *row;
     out.tier = s->gate->tier;
     (void)snprintf(out.gate, sizeof out.gate, "%s", s->gate->id);
+    complete_repro(s->ctx, out.repro, sizeof out.repro);
     send_frame(s->fd, FRAME_ROW, &out, sizeof out);
 }
 
@@ -64,7 +91,7 @@ static void child_main(int fd, const struct gate *g, const struct gate_context *
         (void)dup2(null, STDOUT_FILENO);
         (void)close(null);
     }
-    struct child_sink sink = {fd, g};
+    struct child_sink sink = {fd, g, ctx};
     struct gate_context own = *ctx;
     own.emit = child_emit;
     own.sink = &sink;

@@ -64,6 +64,10 @@ trouble "$forkgate" inspect empty
 expect 2 "$forkgate" inspect
 expect 2 sh -c "'$forkgate' inspect a.fgd > /dev/full"
 has err 'forkgate: inspect:'
+cp a.fgd same.csv
+trouble "$forkgate" import same.csv -o ./same.csv
+has err 'the output would replace the input'
+cmp -s a.fgd same.csv || fail 'the input of a refused import was touched'
 expect 0 "$forkgate" inspect --help
 has out 'textconv'
 echo 'cli.inspect_import: passed'

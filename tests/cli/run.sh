@@ -25,6 +25,9 @@ if grep -q $'\033' out; then fail 'a pipe gets no colour'; fi
 repro=$(sed -n "s/.*,\(forkgate run --tier parity[^,]*\),.*/\1/p" run.csv | sed -n 9p | sed 's/""/"/g')
 [ -n "$repro" ] || fail 'no repro command'
 expect 0 bash -c "forkgate() { '$forkgate' \"\$@\"; }; $repro"
+# .. and has the candidate's options where they are not the default ones
+expect 0 "$forkgate" run --tier parity --only op.rope --geometry fa_tkv=16 --kv q8_0 --csv options.csv
+grep -q -- "' --geometry fa_tq=64,fa_tkv=16,fa_chunk=256,fa_splits=8 --kv q8_0" options.csv || fail 'options are missing from the repro command'
 last out 'forkgate: 1 passed, 0 failed, 0 skipped'
 
 # nothing selected, nothing known: never green
