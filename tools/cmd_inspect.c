@@ -47,8 +47,8 @@ static const struct argp argp = {
     "FILE",
     "Print a dump (.fgd), a tensor (.fgt) or a model (.gguf) as CSV, after verifying it.\v"
     "A dump's CSV reads back with forkgate import. To see dumps in git diff:\n"
-    "  git config diff.forkgate.textconv 'forkgate inspect --provenance --eol lf'\n"
-    "  echo '*.fgd diff=forkgate' >> .gitattributes\n\n"
+    "  git config diff.fgd.textconv 'forkgate inspect --provenance --eol lf'\n"
+    "  echo '*.fgd diff=fgd' >> .gitattributes\n\n"
     "Examples:\n"
     "  forkgate inspect a.fgd > a.csv\n"
     "  forkgate inspect --provenance a.fgd\n"

@@ -1,5 +1,6 @@
 /* check.h - the one door to the device: launches, attributes, allocations and copies, each checked and countable.
- * Not a convenience layer: nothing in engine/ reaches the device around it.
+ * Not a convenience layer: no kernel, device allocation or copy reaches the device around it. Around it go what a step never
+ * fails by: pinned memory and fills at open, events, and replays of graphs whose launches came through here.
  * Idea: every launch reads the error, counts its kernel by name and can be told to fail, so a refused launch is one clear
  * line and never a buffer of old numbers. Injection exists only where FORKGATE_FAULTS is defined (check.c).
  * Source: ours. Exercise: FORKGATE_FAULT=fail:launch:swiglu forkgate-faults generate ... */

@@ -74,7 +74,7 @@ struct cuda_context {
     struct scratch fa_o;          /* f32 [rows, n_head, chunks, head_dim] */
     uint64_t calls[CUDA_KERNEL_COUNT];
     struct launch_kind kinds[BACKEND_LAUNCHES_MAX]; /* for reports on occupancy (launch_log.c) */
-    int n_kinds;
+    int n_kinds, kinds_lost;
     void **owned; /* every device allocation still held */
     int n_owned, owned_room;
     /* the current step */

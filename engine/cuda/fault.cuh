@@ -47,7 +47,7 @@ static inline enum status fault_tell_device(struct err *err) {
     cudaError_t e = cudaMemcpyToSymbol(fault_told, &now, sizeof now);
     if (e == cudaSuccess) e = cudaStreamSynchronize(cudaStreamLegacy);
     (void)cudaThreadExchangeStreamCaptureMode(&mode);
-    told = now;
+    if (e == cudaSuccess) told = now;
     return e == cudaSuccess ? STATUS_OK : err_set(err, STATUS_DEVICE, "faults: %s", cudaGetErrorString(e));
 }
 

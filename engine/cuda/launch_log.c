@@ -25,7 +25,10 @@ void cuda_launch_note(struct cuda_context *c, enum kernel_id id, const void *fun
            (c->kinds[i].func != func || c->kinds[i].threads != threads || c->kinds[i].dynamic != dynamic))
         i--;
     if (i < 0) {
-        if (c->n_kinds == BACKEND_LAUNCHES_MAX) return;
+        if (c->n_kinds == BACKEND_LAUNCHES_MAX) {
+            c->kinds_lost++;
+            return;
+        }
         struct launch_kind kind = {func, id, threads, dynamic, 0};
         i = c->n_kinds++;
         c->kinds[i] = kind;
@@ -37,6 +40,8 @@ enum status cuda_launches(struct backend *self, struct kernel_launch out[BACKEND
                           struct err *err) {
     struct cuda_context *c = cuda_context_of(self);
     RETURN_IF_ERROR(cuda_settle(c, err));
+    if (c->kinds_lost > 0)
+        return err_set(err, STATUS_LIMIT, "cuda: more than %d kinds of launch", BACKEND_LAUNCHES_MAX);
     for (*n = 0; *n < c->n_kinds; (*n)++) {
         const struct launch_kind *k = &c->kinds[*n];
         struct kernel_launch *l = &out[*n];

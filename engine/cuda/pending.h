@@ -1,5 +1,5 @@
 /* pending.h - calls of the op table that wait for the next one, so that neighbours become one launch.
- * Not a graph compiler: a handful of pairs, each written down in pending.cu with the kernel that replaces it.
+ * Not a graph compiler: a handful of pairs, each written down in pending.c with the kernel that replaces it.
  * Idea: a waiting call is launched by whatever comes next - its partner, any other launch, copy or wait - so order is kept
  * and nothing outside engine/cuda and the launchers can tell. A fused kernel writes everything its parts would have
  * written, with the same bits.

@@ -1,5 +1,5 @@
 /* rope.c - twin of rope: rotate pairs of each head by the table row of the token's position.
- * Not the table: the host makes it once in double (model.c).
+ * Not the table: the host makes it once in double (model_rope.c).
  * Idea: interleaved pairs (2i, 2i+1), half-split pairs (i, i + n_rot/2); dims beyond n_rot pass through.
  * Source: Su et al. 2021. Exercise: ctest -R unit.ops */
 #include "../fault.h"

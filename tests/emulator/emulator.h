@@ -2,8 +2,8 @@
  * emulated build, so that a machine without a GPU runs the kernels themselves and not only their twins.
  * Not emulated: time, wgmma and bulk tensor copies (the sm_90a instances; the device reports none), L1 and L2.
  * Idea: a thread is a fiber that runs until it must wait; a block's fibers take turns in order, a warp's exchange goes
- * through slots. Asynchronous copies land as late as the kernel allows, shared memory starts as NaN, every allocation
- * ends at a guard page: a missing wait, a missing barrier, an overrun or a deadlock shows each time.
+ * through slots. Asynchronous copies land as late as the kernel allows, dynamic shared memory starts as NaN (static
+ * does not), every allocation ends at a guard page: a missing wait, a missing barrier, an overrun or a deadlock shows each time.
  * Source: CUDA C programming guide; PTX ISA 8. Exercise: ctest -R emulator */
 #ifndef EMULATOR_H
 #define EMULATOR_H
