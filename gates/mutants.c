@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gates/model/tolerance_package.h"
 #include "gates/table.h"
 
 static const char *const where_names[] = {"twin", "kernel", "both"};
@@ -136,6 +137,11 @@ enum status mutants_load(const char *path, struct mutant **out, size_t *n, struc
 }
 
 /* ---- judging ------------------------------------------------------------------------------------------------- */
+int mutant_row_open(const struct evidence *e) {
+    return e->tier == TIER_TOLERANCE && e->verdict == VERDICT_INCONCLUSIVE &&
+           (strcmp(e->metric, TOLERANCE_METRIC_RATE) == 0 || strcmp(e->metric, TOLERANCE_METRIC_MOVED) == 0);
+}
+
 enum mutant_cell mutant_tier_cell(const struct mutant_result *r, enum tier tier) {
     static const enum mutant_cell order[] = {CELL_KILLED, CELL_ERROR, CELL_SURVIVED, CELL_NOT_REACHED};
     for (size_t k = 0; k < sizeof order / sizeof order[0]; k++)

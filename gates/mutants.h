@@ -60,6 +60,9 @@ struct mutant_result {
     int n;
 };
 
+/* Is this row of tier tolerance open by the run's own choice (few streams, nothing moved)? It says nothing about a fault. */
+int mutant_row_open(const struct evidence *e);
+
 /* The cell of a tier: KILLED when a gate of it killed, then ERROR, SURVIVED, NOT_REACHED, NOT_RUN. */
 enum mutant_cell mutant_tier_cell(const struct mutant_result *r, enum tier tier);
 

@@ -49,6 +49,20 @@ Test(mutants, unreached_and_unjudged_are_neither_kill_nor_hole) {
     cr_assert_eq(judged(MUTANT_ANY, CELL_ERROR, CELL_SURVIVED, CELL_KILLED), MUTANT_OK);
 }
 
+/* A small battery leaves tolerance INCONCLUSIVE by itself: neither a kill nor a broken control. */
+Test(mutants, a_row_left_open_by_few_streams_says_nothing_about_the_fault) {
+    struct evidence e = {.tier = TIER_TOLERANCE, .metric = "1-p", .verdict = VERDICT_INCONCLUSIVE};
+    cr_assert_eq(mutant_row_open(&e), 1);
+    e.verdict = VERDICT_FAIL;
+    cr_assert_eq(mutant_row_open(&e), 0);
+    e = (struct evidence){.tier = TIER_TOLERANCE, .metric = "rows_moved", .verdict = VERDICT_INCONCLUSIVE};
+    cr_assert_eq(mutant_row_open(&e), 1);
+    e = (struct evidence){.tier = TIER_TOLERANCE, .metric = "delta", .verdict = VERDICT_INCONCLUSIVE};
+    cr_assert_eq(mutant_row_open(&e), 0, "an unusable control");
+    e = (struct evidence){.tier = TIER_PARITY, .metric = "1-p", .verdict = VERDICT_INCONCLUSIVE};
+    cr_assert_eq(mutant_row_open(&e), 0);
+}
+
 Test(mutants, a_legal_change_is_red_in_identity_and_green_elsewhere) {
     cr_assert_eq(judged(MUTANT_FA, CELL_SURVIVED, CELL_KILLED, CELL_SURVIVED), MUTANT_OK);
     cr_assert_eq(judged(MUTANT_FA, CELL_SURVIVED, CELL_KILLED, CELL_NOT_RUN), MUTANT_OK);

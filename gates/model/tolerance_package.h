@@ -9,6 +9,11 @@
 
 #define TOLERANCE_TEXTS 4
 
+/* The two rows that leave a run over few streams, or one in which nothing changed, INCONCLUSIVE and yet say that no check
+ * failed: what a run with a planted fault is read by (gates/mutants_run.c). */
+#define TOLERANCE_METRIC_RATE  "1-p"
+#define TOLERANCE_METRIC_MOVED "rows_moved"
+
 struct tolerance_plan {
     const char *gate;                   /* id, for the repro command */
     enum route route;                   /* both sides run on it */
