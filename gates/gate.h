@@ -89,4 +89,9 @@ int verdict_exit_code_tiers(const uint64_t (*counts)[VERDICTS], size_t tiers);
  * ERROR when there is no row. */
 enum verdict verdict_worst(const uint64_t counts[VERDICTS]);
 
+/* Did this check compare anything: a metric with its value and bound, or two hashes? */
+int evidence_compared(const struct evidence *e);
+/* Is the verdict another than the row's own numbers give: a PASS over its bound, a FAIL within it? */
+int evidence_contradicts(const struct evidence *e);
+
 #endif

@@ -101,13 +101,6 @@ static int is_grade(const char *name) {
     return 0;
 }
 
-/* A judged row must agree with its own numbers. */
-static int contradicts(const struct evidence *e) {
-    if (isnan(e->bound)) return 0;
-    int within = isfinite(e->value) && e->value <= e->bound;
-    return e->verdict == VERDICT_PASS ? !within : e->verdict == VERDICT_FAIL && within;
-}
-
 static enum status get_numbers(const table *t, size_t row, const int at[COLUMNS], struct evidence *e,
                                struct err *err) {
     int64_t schema;
@@ -125,7 +118,7 @@ static enum status get_numbers(const table *t, size_t row, const int at[COLUMNS]
     if (verdict < 0) return table_refuse(t, row, err, "verdict: '%s'", table_cell(t, row, at[VERDICT], NULL));
     e->tier = (enum tier)tier;
     e->verdict = (enum verdict)verdict;
-    if (contradicts(e)) return table_refuse(t, row, err, "verdict: contradicted by value and bound");
+    if (evidence_contradicts(e)) return table_refuse(t, row, err, "verdict: contradicted by value and bound");
     return STATUS_OK;
 }
 

@@ -230,6 +230,21 @@ static const char *child_trouble(const struct runner_child *c, int wait_status, 
     return out;
 }
 
+/* Why rows that say PASS are no verdict, or NULL: agreement is claimed only where something was compared, and only within
+ * the bound. */
+static const char *rows_trouble(const struct gate_result *r) {
+    size_t passed = 0, compared = 0;
+    for (size_t i = 0; i < r->n_rows; i++) {
+        if (r->rows[i].verdict != VERDICT_PASS) continue;
+        if (evidence_contradicts(&r->rows[i])) return "a PASS that its own value and bound contradict";
+        passed++;
+        compared += (size_t)evidence_compared(&r->rows[i]);
+    }
+    if (r->n_rows == 0) return "left no evidence: nothing was judged";
+    return passed > 0 && compared == 0 ? "compared nothing: no row has a value with its bound, or two hashes"
+                                       : NULL;
+}
+
 void runner_child_finish(struct runner_child *c, struct gate_result *r, int timed_out) {
     int wait_status = 0;
     char note[320];
@@ -239,9 +254,8 @@ void runner_child_finish(struct runner_child *c, struct gate_result *r, int time
     (void)kill(-c->pid, SIGKILL); /* whatever it started must not outlive its verdict */
     (void)close(c->fd);
     const char *trouble = child_trouble(c, wait_status, timed_out, note, sizeof note);
+    if (trouble == NULL) trouble = rows_trouble(r);
     if (trouble != NULL) runner_add_note(r, VERDICT_ERROR, trouble);
-    if (trouble == NULL && r->n_rows == 0)
-        runner_add_note(r, VERDICT_ERROR, "left no evidence: nothing was judged");
     r->ms = (runner_clock() - c->started) * 1e3;
     c->pid = 0;
     c->fd = -1;

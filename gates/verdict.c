@@ -1,4 +1,5 @@
-/* verdict.c - names of verdicts and tiers, and the fold from verdicts to an exit code. See gate.h. */
+/* verdict.c - names of verdicts and tiers, what a row proves, and the fold from verdicts to an exit code. See gate.h. */
+#include <math.h>
 #include <string.h>
 
 #include "gates/gate.h"
@@ -61,4 +62,16 @@ enum verdict verdict_worst(const uint64_t counts[VERDICTS]) {
     for (size_t i = 0; i < sizeof order / sizeof order[0]; i++)
         if (counts[order[i]] > 0) return order[i];
     return VERDICT_ERROR; /* no row at all: nothing was judged */
+}
+
+int evidence_compared(const struct evidence *e) {
+    int number =
+        e->metric[0] != '\0' && strcmp(e->metric, "none") != 0 && isfinite(e->value) && isfinite(e->bound);
+    return number || (e->ref[0] != '\0' && e->got[0] != '\0');
+}
+
+int evidence_contradicts(const struct evidence *e) {
+    if (isnan(e->bound)) return 0;
+    int within = isfinite(e->value) && e->value <= e->bound;
+    return e->verdict == VERDICT_PASS ? !within : e->verdict == VERDICT_FAIL && within;
 }

@@ -49,36 +49,56 @@ static enum status judges(const struct gate_context *ctx, struct err *err) {
     struct evidence row;
     (void)err;
     memset(&row, 0, sizeof row);
+    strcpy(row.metric, "differ");
     row.verdict = VERDICT_PASS;
     ctx->emit(ctx->sink, &row);
     return STATUS_OK;
 }
 
+/* A gate that was emptied: it returns at once, .. */
 static enum status does_nothing(const struct gate_context *ctx, struct err *err) {
     (void)ctx;
     (void)err;
     return STATUS_OK;
 }
 
+/* .. or it says that all is well, without a look at anything. */
+static enum status says_pass(const struct gate_context *ctx, struct err *err) {
+    struct evidence row;
+    (void)err;
+    memset(&row, 0, sizeof row);
+    row.value = row.bound = (double)NAN;
+    strcpy(row.metric, "none");
+    row.verdict = VERDICT_PASS;
+    ctx->emit(ctx->sink, &row);
+    return STATUS_OK;
+}
+
+/* Each gate of the registry in turn, both ways; the others judge. Neither the list nor the number is written here. */
 Test(break_suite, any_one_gate_a_no_op) {
     static struct gate gates[GATES];
     const struct gate *registry[GATES + 1] = {NULL};
     size_t n = 0;
-    for (; gate_registry[n] != NULL && n < GATES; n++) {
+    for (; gate_registry[n] != NULL; n++) {
+        cr_assert(n < GATES, "more gates than this test takes");
         gates[n] = *gate_registry[n];
         gates[n].run = judges;
+        gates[n].needs_cuda = 0;
         registry[n] = &gates[n];
     }
     cr_assert(n > 30, "%zu gates", n);
-    cr_assert_eq(run_gates(registry, NULL), 0, "all of them judge");
+    cr_assert_eq(run_gates(registry, NULL), 0, "all of them judge: %s", first_red()->note);
     runner_free(&result);
-    for (size_t i = 0; i < n; i++) {
-        gates[i].run = does_nothing;
-        cr_assert_eq(run_gates(registry, NULL), 2, "%s does nothing", gates[i].id);
-        cr_assert(strstr(first_red()->note, "nothing was judged") != NULL, "%s", first_red()->note);
-        cr_assert_str_eq(first_red()->gate, gates[i].id);
+    for (size_t i = 0; i < 2 * n; i++) {
+        struct gate *g = &gates[i / 2];
+        g->run = i % 2 == 0 ? does_nothing : says_pass;
+        cr_assert_eq(run_gates(registry, NULL), 2, "%s is a no-op", g->id);
+        cr_assert(strstr(result.gates[i / 2].rows[result.gates[i / 2].n_rows - 1].note,
+                         i % 2 == 0 ? "nothing was judged" : "compared nothing") != NULL,
+                  "%s", first_red()->note);
+        cr_assert_str_eq(first_red()->gate, g->id);
         runner_free(&result);
-        gates[i].run = judges;
+        g->run = judges;
     }
 }
 

@@ -17,10 +17,12 @@ static enum status one_fail(const struct gate_context *ctx, struct err *err) {
     memset(&row, 0, sizeof row);
     (void)snprintf(row.arm, sizeof row.arm, "%s", arm_of_row);
     (void)snprintf(row.note, sizeof row.note, "%s", note_of_row);
+    (void)snprintf(row.metric, sizeof row.metric, "rows");
     row.value = 3;
     row.verdict = VERDICT_FAIL;
     ctx->emit(ctx->sink, &row);
     (void)snprintf(row.arm, sizeof row.arm, "negative");
+    row.value = 0;
     row.verdict = VERDICT_PASS;
     ctx->emit(ctx->sink, &row);
     return STATUS_OK;
@@ -30,6 +32,7 @@ static enum status one_pass(const struct gate_context *ctx, struct err *err) {
     struct evidence row;
     (void)err;
     memset(&row, 0, sizeof row);
+    (void)snprintf(row.metric, sizeof row.metric, "rows");
     row.verdict = VERDICT_PASS;
     ctx->emit(ctx->sink, &row);
     return STATUS_OK;

@@ -1,6 +1,7 @@
 /* test_verdicts.c - gates that crash, hang, exit, say nothing or only skip: the run survives and is never green. */
 #include <criterion/criterion.h>
 
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,8 @@ static void emit(const struct gate_context *ctx, enum verdict v, const char *not
     struct evidence row;
     memset(&row, 0, sizeof row);
     row.verdict = v;
+    strcpy(row.metric, "differ");
+    row.value = v == VERDICT_FAIL ? 1 : 0; /* of a bound of 0 */
     strncpy(row.note, note, sizeof row.note - 1);
     ctx->emit(ctx->sink, &row);
 }
@@ -45,6 +48,44 @@ static enum status run_silent(const struct gate_context *ctx, struct err *err) {
     (void)err;
     return STATUS_OK;
 }
+/* Says PASS four ways without having compared anything. */
+static enum status run_blank(const struct gate_context *ctx, struct err *err) {
+    struct evidence row;
+    (void)err;
+    memset(&row, 0, sizeof row);
+    row.verdict = VERDICT_PASS;
+    ctx->emit(ctx->sink, &row);
+    strcpy(row.metric, "none");
+    ctx->emit(ctx->sink, &row);
+    strcpy(row.metric, "max_abs"); /* a value without a bound */
+    row.bound = (double)NAN;
+    ctx->emit(ctx->sink, &row);
+    strcpy(row.ref, "0123"); /* a hash that nothing was held against */
+    ctx->emit(ctx->sink, &row);
+    return STATUS_OK;
+}
+static enum status run_hashes(const struct gate_context *ctx, struct err *err) {
+    struct evidence row;
+    (void)err;
+    memset(&row, 0, sizeof row);
+    row.value = row.bound = (double)NAN;
+    row.verdict = VERDICT_PASS;
+    strcpy(row.ref, "0123");
+    strcpy(row.got, "0123");
+    ctx->emit(ctx->sink, &row);
+    return STATUS_OK;
+}
+static enum status run_lie(const struct gate_context *ctx, struct err *err) {
+    struct evidence row;
+    (void)err;
+    memset(&row, 0, sizeof row);
+    row.value = 2;
+    row.bound = 1;
+    row.verdict = VERDICT_PASS;
+    strcpy(row.metric, "max_abs");
+    ctx->emit(ctx->sink, &row);
+    return STATUS_OK;
+}
 static enum status run_trouble(const struct gate_context *ctx, struct err *err) {
     emit(ctx, VERDICT_PASS, "fine");
     return err_set(err, STATUS_IO, "model.gguf: no such file");
@@ -72,6 +113,9 @@ static const struct gate fail = {"g.fail", TIER_PARITY, "fails", 0, 0, 20, run_f
 static const struct gate skip = {"g.skip", TIER_PARITY, "skips", 0, 0, 20, run_skip};
 static const struct gate blind = {"g.blind", TIER_PARITY, "is blind", 0, 0, 20, run_blind};
 static const struct gate silent = {"g.silent", TIER_PARITY, "says nothing", 0, 0, 20, run_silent};
+static const struct gate blank = {"g.blank", TIER_PARITY, "compares nothing", 0, 0, 20, run_blank};
+static const struct gate hashes = {"g.hashes", TIER_PARITY, "compares hashes", 0, 0, 20, run_hashes};
+static const struct gate lie = {"g.lie", TIER_PARITY, "is over its bound", 0, 0, 20, run_lie};
 static const struct gate trouble = {"g.trouble", TIER_PARITY, "cannot judge", 0, 0, 20, run_trouble};
 static const struct gate crash = {"g.crash", TIER_PARITY, "crashes", 0, 0, 20, run_crash};
 static const struct gate exit0 = {"g.exit0", TIER_PARITY, "exits with 0", 0, 0, 20, run_exit0};
@@ -115,6 +159,9 @@ Test(verdicts, each_ending_of_a_gate_has_its_verdict_and_exit_code) {
     expect(&skip, VERDICT_SKIP, 2, "no device");
     expect(&blind, VERDICT_BLIND, 1, "negative arm passed");
     expect(&silent, VERDICT_ERROR, 2, "no evidence");
+    expect(&blank, VERDICT_ERROR, 2, "compared nothing");
+    expect(&hashes, VERDICT_PASS, 0, "");
+    expect(&lie, VERDICT_ERROR, 2, "contradict");
     expect(&trouble, VERDICT_ERROR, 2, "no such file");
     expect(&crash, VERDICT_ERROR, 2, "signal 6");
     expect(&exit0, VERDICT_ERROR, 2, "ended early");
