@@ -131,3 +131,33 @@ enum status file_out_whole(const char *path, const void *bytes, unsigned long n,
     file_out_abandon(&f);
     return s;
 }
+
+/* ---- before a long piece of work -------------------------------------------------------------------------------- */
+enum status file_out_check(const char *path, int streams, struct err *err) {
+    struct stat st;
+    struct file_out f = {-1, NULL, NULL};
+    if (streams && stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) return STATUS_OK;
+    enum status s = file_out_open(&f, path, err);
+    file_out_abandon(&f);
+    return s;
+}
+
+/* Where a path leads: the file itself, or, where there is none yet, the name in its folder. */
+int file_out_is_one(const char *a, const char *b) {
+    struct stat x, y;
+    int there = stat(a, &x) == 0;
+    if (there != (stat(b, &y) == 0)) return 0;
+    if (there) return x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+    const char *ends[2] = {strrchr(a, '/'), strrchr(b, '/')};
+    char folders[2][4096];
+    for (int i = 0; i < 2; i++) {
+        const char *path = i == 0 ? a : b;
+        size_t n = ends[i] == NULL ? 0 : (size_t)(ends[i] - path) + 1;
+        if (n + 2 > sizeof folders[i]) return 0;
+        memcpy(folders[i], path, n);
+        memcpy(folders[i] + n, ".", 2);
+        ends[i] = path + n;
+    }
+    return strcmp(ends[0], ends[1]) == 0 && stat(folders[0], &x) == 0 && stat(folders[1], &y) == 0 &&
+           x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}

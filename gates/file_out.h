@@ -35,4 +35,10 @@ void file_out_abandon(struct file_out *f);
 /* open, write, publish and clean up at once, for what was made in memory. */
 enum status file_out_whole(const char *path, const void *bytes, unsigned long n, struct err *err);
 
+/* Could path be written? For a look before work that takes long; leaves nothing. streams: a pipe or a device will do, for
+ * text that is written as it comes. STATUS_IO, STATUS_USAGE. */
+enum status file_out_check(const char *path, int streams, struct err *err);
+/* Do both paths lead to one file, by whatever names, there already or not? */
+int file_out_is_one(const char *a, const char *b);
+
 #endif

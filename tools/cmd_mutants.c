@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "build_info.h"
+#include "gates/file_out.h"
 #include "gates/mutants.h"
 #include "tools/commands.h"
 
@@ -171,7 +172,8 @@ static int judge(const struct mutants_args *a, const struct mutant *m, size_t n,
     o.jobs = a->jobs;
     o.timeout_s = a->timeout;
     o.on_result = print_result;
-    enum status s = mutants_run(&o, m, n, &results, &n_results, &err);
+    enum status s = a->csv == NULL ? STATUS_OK : file_out_check(a->csv, 1, &err); /* not after an hour */
+    if (s == STATUS_OK) s = mutants_run(&o, m, n, &results, &n_results, &err);
     cli_progress_end();
     if (s == STATUS_OK) s = write_csv(a, command, results, n_results, &err);
     if (s != STATUS_OK) {

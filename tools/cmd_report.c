@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gates/file_out.h"
 #include "gates/report.h"
 #include "gates/report_compare.h"
 #include "tools/commands.h"
@@ -226,6 +227,23 @@ static enum status read_rows(const struct report_args *a, const char *path, stru
     return err_set(err, STATUS_USAGE, "%s: no row matches", path);
 }
 
+/* No file twice, and none in place of what was read. */
+static enum status check_files(const struct report_args *a, struct err *err) {
+    const struct report_page_args *p = &a->page;
+    const char *const inputs[] = {a->input, a->newer, p->dump_a, p->dump_b, p->explain, p->mutants};
+    const char *const outputs[2] = {a->out, a->junit};
+    for (int i = 0; i < 2; i++) {
+        if (outputs[i] == NULL) continue;
+        RETURN_IF_ERROR(file_out_check(outputs[i], i == 0, err));
+        for (size_t k = 0; k < sizeof inputs / sizeof inputs[0]; k++)
+            if (inputs[k] != NULL && file_out_is_one(inputs[k], outputs[i]))
+                return err_set(err, STATUS_USAGE, "%s: the output would replace the input", outputs[i]);
+    }
+    if (a->out != NULL && a->junit != NULL && file_out_is_one(a->out, a->junit))
+        return err_set(err, STATUS_USAGE, "%s: two reports in one file", a->junit);
+    return STATUS_OK;
+}
+
 static enum status export_rows(const struct report_args *a, struct err *err) {
     struct evidence *rows = NULL;
     size_t n = 0;
@@ -265,9 +283,11 @@ static int run(int argc, char **argv) {
     cli_parse(&argp, argc, argv, &a);
     a.page.run = a.input;
     a.page.out = a.out;
-    enum status s = is_html(&a)      ? report_page_write(&a.page, &err)
-                    : is_compare(&a) ? compare_rows(&a, &worse, &err)
-                                     : export_rows(&a, &err);
+    enum status s = check_files(&a, &err);
+    if (s == STATUS_OK)
+        s = is_html(&a)      ? report_page_write(&a.page, &err)
+            : is_compare(&a) ? compare_rows(&a, &worse, &err)
+                             : export_rows(&a, &err);
     return s == STATUS_OK ? worse : cli_fail("report", &err);
 }
 

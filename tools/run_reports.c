@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "gates/file_out.h"
 #include "gates/report.h"
@@ -55,44 +54,14 @@ void run_reports_default(struct run_reports *r) {
     r->github = actions != NULL && strcmp(actions, "true") == 0;
 }
 
-/* A pipe takes the CSV, which is written as it comes; the others appear whole, and never in place of a device. */
-static enum status can_be_written(const char *path, int is_csv, struct err *err) {
-    struct stat st;
-    struct file_out f = {-1, NULL, NULL};
-    if (is_csv && stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) return STATUS_OK;
-    enum status s = file_out_open(&f, path, err);
-    file_out_abandon(&f);
-    return s;
-}
-
-/* Where a path leads: the file itself, or, where there is none yet, the name in its folder. */
-static int lead_to_one(const char *a, const char *b) {
-    struct stat x, y;
-    int there = stat(a, &x) == 0;
-    if (there != (stat(b, &y) == 0)) return 0;
-    if (there) return x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-    const char *ends[2] = {strrchr(a, '/'), strrchr(b, '/')};
-    char folders[2][4096];
-    for (int i = 0; i < 2; i++) {
-        const char *path = i == 0 ? a : b;
-        size_t n = ends[i] == NULL ? 0 : (size_t)(ends[i] - path) + 1;
-        if (n + 2 > sizeof folders[i]) return 0;
-        memcpy(folders[i], path, n);
-        memcpy(folders[i] + n, ".", 2);
-        ends[i] = path + n;
-    }
-    return strcmp(ends[0], ends[1]) == 0 && stat(folders[0], &x) == 0 && stat(folders[1], &y) == 0 &&
-           x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
 enum status run_reports_check(const struct run_reports *r, struct err *err) {
     const char *const paths[] = {r->csv, r->junit, r->html, r->summary};
     const int n = (int)(sizeof paths / sizeof paths[0]);
     for (int i = 0; i < n; i++) {
         if (paths[i] == NULL) continue;
-        RETURN_IF_ERROR(can_be_written(paths[i], i == 0, err));
+        RETURN_IF_ERROR(file_out_check(paths[i], i == 0, err)); /* the CSV may go into a pipe */
         for (int k = 0; k < i; k++)
-            if (paths[k] != NULL && lead_to_one(paths[k], paths[i]))
+            if (paths[k] != NULL && file_out_is_one(paths[k], paths[i]))
                 return err_set(err, STATUS_USAGE, "%s: two reports in one file", paths[i]);
     }
     return STATUS_OK;

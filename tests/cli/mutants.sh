@@ -59,6 +59,8 @@ has out 'merge-order'
 trouble "$forkgate" mutants --only nonsense
 has err "no fault 'nonsense'"
 expect 2 "$forkgate" mutants --tier suite
+trouble "$forkgate" mutants --quick --only rt-tie --tier parity --csv nowhere/x.csv # before the run: nothing is printed
+has err 'nowhere/x.csv'
 expect 0 "$forkgate" mutants --quick --only rt-tie --tier parity --csv one.csv
 has out 'rt-tie            both    small    killed'
 last out 'forkgate: 1 passed, 0 failed, 0 skipped'

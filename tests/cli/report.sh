@@ -20,6 +20,21 @@ has err 'no row matches'
 expect 0 "$forkgate" report export run.csv --junit run.xml -o x.csv
 has run.xml '<testsuites'
 
+# one file twice, or in place of what was read
+cp run.csv kept.csv
+for twice in '-o both --junit both' '-o both --junit ./both'; do
+  # shellcheck disable=SC2086 # options are words
+  trouble "$forkgate" report export run.csv $twice
+  has err 'two reports in one file'
+done
+[ ! -e both ] || fail 'a file is left behind'
+trouble "$forkgate" report export run.csv --verdict PASS -o ./run.csv
+has err 'the output would replace the input'
+trouble "$forkgate" report export run.csv --junit run.csv -o x.csv
+trouble "$forkgate" report compare run.csv lf.csv -o lf.csv
+trouble "$forkgate" report html run.csv -o run.csv
+cmp -s run.csv kept.csv || fail 'the input is what it was'
+
 # refusals
 trouble "$forkgate" report export none.csv
 echo 'a,b' >ab.csv
