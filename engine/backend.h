@@ -73,6 +73,8 @@ struct backend {
     const char *name; /* "cpu" or "cuda" */
     struct backend_config config;
     void *impl; /* private */
+    uint64_t
+        memory_calls; /* allocations and frees so far, of backend and of host memory: a step makes none */
 
     /* ---- life and memory ---- */
     void (*close)(struct backend *self);
@@ -99,6 +101,9 @@ struct backend {
     enum status (*step_end)(struct backend *self, const struct step *s, struct err *err);
     enum status (*step_forget)(struct backend *self,
                                struct err *err); /* drop captured graphs (cache was freed) */
+    /* What decode attention keeps between its launches, for up to BATCH_MAX rows of this shape: carved from memory at base
+     * (NULL: only measure), which must outlive the steps. Returns the bytes. A larger step is refused: none allocates. */
+    size_t (*attention_room)(struct backend *self, int n_head, int head_dim, int n_ctx, void *base);
 
     /* ---- ops (contracts in ops.h); rows of the current step unless a count is given ---- */
     enum status (*embed)(struct backend *self, const struct step *s, const struct weight *table, float *x,

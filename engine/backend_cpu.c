@@ -77,6 +77,7 @@ static enum status own(struct backend *self, void *p, size_t bytes, struct err *
     }
     if (p == NULL) return err_set(err, STATUS_NOMEM, "backend cpu: %zu bytes refused", bytes);
     c->owned[c->n_owned++] = p;
+    self->memory_calls++;
     return STATUS_OK;
 }
 
@@ -86,6 +87,7 @@ static void cpu_free(struct backend *self, void *p) {
         if (c->owned[i - 1] != p) continue;
         c->owned[i - 1] = c->owned[--c->n_owned];
         free(p);
+        self->memory_calls++;
         return;
     }
 }
@@ -95,7 +97,7 @@ static enum status cpu_alloc(struct backend *self, size_t bytes, void **out, str
     if (bytes > SIZE_MAX - ALLOC_ALIGN)
         return err_set(err, STATUS_NOMEM, "backend cpu: %zu bytes refused", bytes);
     size_t rounded = bytes == 0 ? ALLOC_ALIGN : (bytes + ALLOC_ALIGN - 1) / ALLOC_ALIGN * ALLOC_ALIGN;
-    void *p = FAULT_FAILS_COUNTED(FAULT_ALLOC) ? NULL : aligned_alloc(ALLOC_ALIGN, rounded);
+    void *p = FAULT_FAILS_COUNTED(FAULT_ALLOC, "") ? NULL : aligned_alloc(ALLOC_ALIGN, rounded);
     RETURN_IF_ERROR(own(self, p, bytes, err));
     *out = p;
     return STATUS_OK;
@@ -103,7 +105,7 @@ static enum status cpu_alloc(struct backend *self, size_t bytes, void **out, str
 
 static enum status cpu_copy(struct backend *self, void *dst, const void *src, size_t bytes, struct err *err) {
     (void)self;
-    if (FAULT_FAILS_COUNTED(FAULT_COPY))
+    if (FAULT_FAILS_COUNTED(FAULT_COPY, ""))
         return err_set(err, STATUS_DEVICE, "backend cpu: copy of %zu bytes failed", bytes);
     if (bytes != 0) memcpy(dst, src, bytes);
     return STATUS_OK;
@@ -292,6 +294,12 @@ static enum status cpu_step_forget(struct backend *self, struct err *err) {
     return cpu_sync(self, err); /* nothing is captured on the host */
 }
 
+/* The twins take theirs from the heap. */
+static size_t cpu_attention_room(struct backend *self, int n_head, int head_dim, int n_ctx, void *base) {
+    (void)self, (void)n_head, (void)head_dim, (void)n_ctx, (void)base;
+    return 0;
+}
+
 static enum status cpu_overflow_take(struct backend *self, uint64_t *n, struct err *err) {
     (void)err;
     *n = cpu_of(self)->overflow; /* no op is running: every op returns when its threads are done */
@@ -336,6 +344,7 @@ static const struct backend table = {.name = "cpu",
                                      .step_begin = cpu_step_begin,
                                      .step_end = cpu_step_end,
                                      .step_forget = cpu_step_forget,
+                                     .attention_room = cpu_attention_room,
                                      .embed = cpu_embed,
                                      .rmsnorm = cpu_rmsnorm,
                                      .act_prepare = cpu_act_prepare,

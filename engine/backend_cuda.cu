@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "checksum.h"
 #include "cuda/check.h"
 
 /* ---- device -------------------------------------------------------------------------------------------------- */
@@ -14,7 +15,7 @@
 enum status backend_cuda_device(struct device_info *out, struct err *err) {
     memset(out, 0, sizeof *out);
     int n = 0;
-    cudaError_t e = cudaGetDeviceCount(&n);
+    cudaError_t e = CUDA_CALL(cudaGetDeviceCount(&n));
     if (e != cudaSuccess || n == 0) {
         (void)cudaGetLastError();
         return err_set(err, STATUS_UNSUPPORTED, "no CUDA device: %s",
@@ -92,21 +93,7 @@ static enum status memory_copy_out(struct backend *self, void *host, const void 
 static enum status memory_fill(struct backend *self, void *dst, int byte, size_t bytes, struct err *err) {
     struct cuda_context *c = cuda_context_of(self);
     RETURN_IF_ERROR(cuda_graph_flush(c, err));
-    CUDA_TRY(cudaMemsetAsync(dst, byte, bytes, c->stream), err);
-    return STATUS_OK;
-}
-
-extern "C" enum status cuda_scratch(struct cuda_context *c, struct scratch *s, size_t bytes,
-                                    struct err *err) {
-    if (s->bytes >= bytes) return STATUS_OK;
-    RETURN_IF_ERROR(cuda_graph_flush(c, err));
-    RETURN_IF_ERROR(cuda_graph_stale(c, err));
-    cuda_release(c, s->p);
-    s->p = NULL;
-    s->bytes = 0;
-    RETURN_IF_ERROR(cuda_reserve(c, bytes, &s->p, err));
-    s->bytes = bytes;
-    return STATUS_OK;
+    return cuda_fill(c, dst, byte, bytes, err);
 }
 
 static void weight_release(struct backend *self, struct weight *w) {
@@ -161,6 +148,14 @@ static enum status step_forget(struct backend *self, struct err *err) {
     return cuda_graph_forget(cuda_context_of(self), err);
 }
 
+static size_t attention_room(struct backend *self, int n_head, int head_dim, int n_ctx, void *base) {
+    struct cuda_context *c = cuda_context_of(self);
+    size_t parts = (size_t)BATCH_MAX * (size_t)n_head * ceil_div(n_ctx, c->base.config.geometry.fa_chunk);
+    size_t n_ml = parts * 2, n_part = parts * (size_t)head_dim;
+    if (base != NULL) c->room = {(float *)base, (float *)base + n_ml, n_ml, n_part};
+    return (n_ml + n_part) * sizeof(float);
+}
+
 /* ---- census -------------------------------------------------------------------------------------------------- */
 
 static enum status overflow_take(struct backend *self, uint64_t *count, struct err *err) {
@@ -193,18 +188,11 @@ static enum status memory_fetch(struct backend *self, const struct fetch *f, int
 }
 
 static enum status host_alloc(struct backend *self, size_t bytes, void **out, struct err *err) {
-    (void)self;
-    *out = NULL;
-    cudaError_t e = cudaMallocHost(out, bytes == 0 ? 1 : bytes);
-    if (e == cudaSuccess) return STATUS_OK;
-    (void)cudaGetLastError();
-    return err_set(err, STATUS_NOMEM, "cuda: no page-locked memory for %zu bytes: %s", bytes,
-                   cudaGetErrorString(e));
+    return cuda_reserve_host(cuda_context_of(self), bytes, out, err);
 }
 
 static void host_free(struct backend *self, void *p) {
-    (void)self;
-    if (p != NULL) (void)cudaFreeHost(p);
+    cuda_release_host(cuda_context_of(self), p);
 }
 
 /* ---- life ---------------------------------------------------------------------------------------------------- */
@@ -215,8 +203,8 @@ static void close_cuda(struct backend *self) {
     struct err ignored; /* closing after a lost device must not fail again */
     if (c->stream != NULL) (void)cuda_graph_forget(c, &ignored);
     cuda_release_all(c);
-    if (c->host_step != NULL) (void)cudaFreeHost(c->host_step);
-    if (c->host_fetch != NULL) (void)cudaFreeHost(c->host_fetch);
+    cuda_release_host(c, c->host_step);
+    cuda_release_host(c, c->host_fetch);
     if (c->staged != NULL) (void)cudaEventDestroy(c->staged);
     if (c->stream != NULL) (void)cudaStreamDestroy(c->stream);
     free(c);
@@ -230,12 +218,16 @@ static enum status open_device(struct cuda_context *c, struct err *err) {
     RETURN_IF_ERROR(cuda_hopper_loaded(&c->hopper, err));
     CUDA_TRY(cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking), err);
     CUDA_TRY(cudaEventCreateWithFlags(&c->staged, cudaEventDisableTiming), err);
-    CUDA_TRY(cudaMallocHost((void **)&c->host_step, 2 * CHUNK_MAX * sizeof(int32_t)), err);
-    CUDA_TRY(cudaMallocHost((void **)&c->host_fetch, (FETCHES_MAX + 1) * FETCH_SMALL), err);
+    RETURN_IF_ERROR(cuda_reserve_host(c, 2 * CHUNK_MAX * sizeof(int32_t), (void **)&c->host_step, err));
+    RETURN_IF_ERROR(cuda_reserve_host(c, (FETCHES_MAX + 1) * FETCH_SMALL, (void **)&c->host_fetch, err));
     RETURN_IF_ERROR(cuda_reserve(c, CHUNK_MAX * sizeof(int32_t), (void **)&c->id, err));
     RETURN_IF_ERROR(cuda_reserve(c, CHUNK_MAX * sizeof(int32_t), (void **)&c->pos, err));
     RETURN_IF_ERROR(cuda_reserve(c, sizeof *c->overflow, (void **)&c->overflow, err));
-    return memory_fill(&c->base, c->overflow, 0, sizeof *c->overflow, err);
+    RETURN_IF_ERROR(cuda_reserve(c, sizeof *c->upload_overflow, (void **)&c->upload_overflow, err));
+    RETURN_IF_ERROR(
+        cuda_reserve(c, TOP2_ROWS * TOP2_PARTS * sizeof(struct top2), (void **)&c->top2_parts, err));
+    RETURN_IF_ERROR(cuda_reserve(c, CHECKSUM_ROWS * sizeof(struct row_sum), (void **)&c->row_sums, err));
+    return cuda_fill(c, c->overflow, 0, sizeof *c->overflow, err);
 }
 
 static void fill_table(struct backend *b) {
@@ -254,6 +246,7 @@ static void fill_table(struct backend *b) {
     b->step_begin = step_begin;
     b->step_end = step_end;
     b->step_forget = step_forget;
+    b->attention_room = attention_room;
     b->embed = embed_cuda;
     b->rmsnorm = rmsnorm_cuda;
     b->act_prepare = act_prepare_cuda;

@@ -17,7 +17,7 @@ _Static_assert(FAULTS <= 64, "a mask holds one bit for each");
 
 #define FAULT_TEXT(id, name) name,
 static const char *const fault_names[FAULTS] = {FAULT_LIST(FAULT_TEXT)};
-static const char *const call_names[FAULT_CALLS] = {"alloc", "copy"};
+static const char *const call_names[FAULT_CALLS] = {"alloc", "copy", "call"};
 
 struct failing {
     char text[80]; /* "launch:swiglu" */
@@ -63,8 +63,8 @@ static enum status add_failure(const char *item, size_t n, struct err *err) {
         (strncmp(what, "launch:", 7) == 0 && rest > 7) || (strncmp(what, "attr:", 5) == 0 && rest > 5);
     if (!known || rest >= sizeof state.named[0].text || state.n_named == NAMED_MAX)
         return err_set(err, STATUS_USAGE,
-                       "FORKGATE_FAULT: '%.*s': want fail:launch:KERNEL, fail:attr:KERNEL, fail:alloc:N or "
-                       "fail:copy:N",
+                       "FORKGATE_FAULT: '%.*s': want fail:launch:KERNEL, fail:attr:KERNEL, fail:alloc:N, "
+                       "fail:copy:N or fail:call:N",
                        (int)n, item);
     memcpy(state.named[state.n_named].text, what, rest);
     state.named[state.n_named++].text[rest] = '\0';
@@ -169,8 +169,8 @@ int fault_fails_named(const char *what, const char *name) {
     return 0;
 }
 
-int fault_fails_counted(enum fault_call call) {
+int fault_fails_counted(enum fault_call call, const char *name) {
     (void)pthread_once(&once, start_late);
-    report_call(call_names[call], "");
+    report_call(call_names[call], name);
     return state.fail_at[call] != 0 && atomic_fetch_add(&state.calls[call], 1) + 1 == state.fail_at[call];
 }

@@ -81,30 +81,31 @@ extern "C" {
  *     FAULT_SITES(FAULT_BIT(FA_NOSYNC) | (n_rows % 16 != 0 ? FAULT_BIT(FA_TAIL_GUARD) : 0));
  *
  * Injected failures: FAULT_FAILS_NAMED("launch", kernel name) and ("attr", kernel name) are true at every call of that
- * name; FAULT_FAILS_COUNTED(FAULT_ALLOC) at the n-th call since the start, counted from 1. They are asked for by
- * FORKGATE_FAULT=fail:launch:<kernel>, fail:attr:<kernel>, fail:alloc:<n>, fail:copy:<n>. FORKGATE_FAULT_CALLS=<file> gets
- * a line for each call that could have been told to fail ("launch:swiglu", "alloc:"). */
+ * name; FAULT_FAILS_COUNTED(FAULT_ALLOC, "") at the n-th call since the start, counted from 1. They are asked for by
+ * FORKGATE_FAULT=fail:launch:<kernel>, fail:attr:<kernel>, fail:alloc:<n>, fail:copy:<n>, fail:call:<n> (any other call of
+ * the device's runtime). FORKGATE_FAULT_CALLS=<file> gets a line for each call that could have been told to fail
+ * ("launch:swiglu", "alloc:", "call:cudaGraphLaunch"). */
 #ifndef FORKGATE_FAULTS
 
-#define FAULT(id)                     0
-#define FAULT_SITES(bits)             ((void)0)
-#define FAULT_ARRIVAL()               0u
-#define FAULT_FAILS_NAMED(what, name) 0
-#define FAULT_FAILS_COUNTED(call)     0
+#define FAULT(id)                       0
+#define FAULT_SITES(bits)               ((void)0)
+#define FAULT_ARRIVAL()                 0u
+#define FAULT_FAILS_NAMED(what, name)   0
+#define FAULT_FAILS_COUNTED(call, name) 0
 
 #else
 
 #define FAULT_ENUM(id, name) FAULT_##id,
 enum fault { FAULT_LIST(FAULT_ENUM) FAULTS };
 #undef FAULT_ENUM
-enum fault_call { FAULT_ALLOC, FAULT_COPY, FAULT_CALLS };
+enum fault_call { FAULT_ALLOC, FAULT_COPY, FAULT_RUNTIME, FAULT_CALLS };
 
-#define FAULT(id)                     fault_on(FAULT_##id)
-#define FAULT_BIT(id)                 (1ull << FAULT_##id)
-#define FAULT_SITES(bits)             fault_reach(bits)
-#define FAULT_ARRIVAL()               fault_arrival()
-#define FAULT_FAILS_NAMED(what, name) fault_fails_named(what, name)
-#define FAULT_FAILS_COUNTED(call)     fault_fails_counted(call)
+#define FAULT(id)                       fault_on(FAULT_##id)
+#define FAULT_BIT(id)                   (1ull << FAULT_##id)
+#define FAULT_SITES(bits)               fault_reach(bits)
+#define FAULT_ARRIVAL()                 fault_arrival()
+#define FAULT_FAILS_NAMED(what, name)   fault_fails_named(what, name)
+#define FAULT_FAILS_COUNTED(call, name) fault_fails_counted(call, name)
 
 /* Reads FORKGATE_FAULT; main calls it first. STATUS_USAGE names what is not a fault. Without this call the first question
  * reads the variable, and a bad one turns nothing on. */
@@ -126,7 +127,8 @@ unsigned long long fault_mask(void);
 unsigned fault_arrival(void);
 
 int fault_fails_named(const char *what, const char *name);
-int fault_fails_counted(enum fault_call call);
+/* name: which call it was, for the log only. */
+int fault_fails_counted(enum fault_call call, const char *name);
 
 const char *fault_name(enum fault id);
 

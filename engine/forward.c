@@ -34,7 +34,7 @@ static void model_act_kinds(const struct model *m, int used[ACT_KINDS]) {
 }
 
 /* One pass measures (base NULL), the second one assigns. */
-static size_t workspace_layout(const struct model *m, struct workspace *w, char *base) {
+static size_t workspace_layout(const struct model *m, int n_ctx, struct workspace *w, char *base) {
     const struct model_config *c = &m->config;
     size_t rows = (size_t)w->max_rows, q_cols = (size_t)c->n_head * (size_t)c->head_dim;
     size_t kv_cols = (size_t)c->n_kv_head * (size_t)c->head_dim;
@@ -59,6 +59,9 @@ static size_t workspace_layout(const struct model *m, struct workspace *w, char 
     }
     size_t top_at = carve(&used, SCORE_ROWS * sizeof(struct top2));
     if (base != NULL) w->top = (struct top2 *)(void *)(base + top_at);
+    struct backend *b = m->backend;
+    size_t room = carve(&used, b->attention_room(b, c->n_head, c->head_dim, n_ctx, NULL));
+    if (base != NULL) (void)b->attention_room(b, c->n_head, c->head_dim, n_ctx, base + room);
     int kinds[ACT_KINDS];
     model_act_kinds(m, kinds);
     int64_t k_max = max64(max64(c->n_embd, c->n_ff), (int64_t)q_cols);
@@ -70,12 +73,13 @@ static size_t workspace_layout(const struct model *m, struct workspace *w, char 
     return used;
 }
 
-enum status workspace_open(const struct model *m, int max_rows, struct workspace *out, struct err *err) {
+enum status workspace_open(const struct model *m, int max_rows, int n_ctx, struct workspace *out,
+                           struct err *err) {
     memset(out, 0, sizeof *out);
     out->max_rows = max_rows;
-    size_t bytes = workspace_layout(m, out, NULL);
+    size_t bytes = workspace_layout(m, n_ctx, out, NULL);
     RETURN_IF_ERROR(m->backend->alloc(m->backend, bytes, &out->arena, err));
-    (void)workspace_layout(m, out, out->arena);
+    (void)workspace_layout(m, n_ctx, out, out->arena);
     return STATUS_OK;
 }
 

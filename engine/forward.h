@@ -21,6 +21,7 @@ struct workspace {
     float *gate, *up; /* [max_rows, n_ff]                 swiglu writes into gate */
     float *logits;    /* [SCORE_ROWS, n_vocab_rows] */
     struct top2 *top; /* [SCORE_ROWS] */
+    void *room;       /* backend attention_room */
     struct act
         act[ACT_KINDS]; /* one per kind the model needs; contents live until the next input is prepared */
 };
@@ -34,7 +35,9 @@ struct observer {
     void *tap_ctx;
 };
 
-enum status workspace_open(const struct model *m, int max_rows, struct workspace *out, struct err *err);
+/* n_ctx: positions of the longest cache that will be attended to. */
+enum status workspace_open(const struct model *m, int max_rows, int n_ctx, struct workspace *out,
+                           struct err *err);
 void workspace_close(const struct model *m, struct workspace *w);
 
 /* Runs all layers for the step's rows and the head for rows [head_row, n_rows), at most SCORE_ROWS of them: leaves

@@ -84,7 +84,7 @@ static enum status engine_load(engine *e, const char *path, struct err *err) {
     s = model_load(e->file, e->backend, e->config.n_ctx, &e->model, err);
     if (s != STATUS_OK) return err_prefix(err, s, "%s", path);
     int rows = e->config.chunk > SCORE_ROWS ? e->config.chunk : SCORE_ROWS;
-    return workspace_open(e->model, rows, &e->ws, err);
+    return workspace_open(e->model, rows, e->config.n_ctx, &e->ws, err);
 }
 
 enum status engine_open(const char *model_path, const struct engine_config *config, engine **out,

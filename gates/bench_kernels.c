@@ -134,6 +134,8 @@ static enum status open_stage(struct stage *s, const struct backend_config *conf
         (void)act_carve((enum act_kind)kind, CHUNK, WIDE, p, &s->act[kind]);
         s->act[kind].kind = (enum act_kind)kind;
     }
+    RETURN_IF_ERROR(s->b->alloc(s->b, s->b->attention_room(s->b, N_HEAD, HEAD_DIM, N_CTX, NULL), &p, err));
+    (void)s->b->attention_room(s->b, N_HEAD, HEAD_DIM, N_CTX, p);
     s->kv = (struct kv_cache){KV_F16, KV_LAYERS, N_CTX, N_KV, HEAD_DIM, NULL, NULL};
     size_t plane = (size_t)KV_LAYERS * N_CTX * N_KV * HEAD_DIM * sizeof *halves;
     RETURN_IF_ERROR(alloc_filled(s->b, halves, PERIOD * sizeof *halves, plane, &s->kv.k, err));

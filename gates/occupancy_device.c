@@ -38,6 +38,9 @@ static enum status stage_buffers(struct stage *s) {
             s->b->alloc(s->b, act_carve((enum act_kind)kind, ROWS, WIDTH, NULL, NULL), &p, s->err));
         (void)act_carve((enum act_kind)kind, ROWS, WIDTH, p, &s->act[kind]);
     }
+    RETURN_IF_ERROR(
+        s->b->alloc(s->b, s->b->attention_room(s->b, HEADS, FA_HEAD_DIM_MAX, N_CTX, NULL), &p, s->err));
+    (void)s->b->attention_room(s->b, HEADS, FA_HEAD_DIM_MAX, N_CTX, p);
     void **planes[] = {&s->keys, &s->values};
     size_t bytes = (size_t)N_CTX * N_KV * FA_HEAD_DIM_MAX * sizeof(float);
     for (int i = 0; i < 2; i++) {

@@ -79,6 +79,7 @@ static void attention_case(struct rig *r, const struct attention_case *c, const 
     float *q = rig_memory(n * 4);
     fill_floats(r, FILL_OUTLIER, q, n);
     struct pair pq = rig_input(r, q, n * 4), o = rig_output(r, n * 4);
+    rig_room(r, n_head, c->head_dim, n_ctx);
     for (int s = 0; s < RIG_SIDES; s++) {
         struct backend *b = r->side[s];
         struct kv_cache kv[BATCH_MAX];

@@ -174,6 +174,7 @@ static void far_case(struct rig *r, struct planes *planes, const struct far_case
     struct pair pk = rig_input(r, planes->k, plane), pv = rig_input(r, planes->v, plane),
                 pq = rig_input_sized(r, few, (size_t)n * width * 4, q, all * 4),
                 po = rig_output_sized(r, (size_t)n * width * 4, all * 4);
+    rig_room(r, n_head, c->head_dim, FAR_CTX + FAR_SLACK);
     attend(r, &v, 0, c, sampled, n, n, &pk, &pv, &pq, &po);
     attend(r, &v, 1, c, pos, c->rows, c->batch ? c->rows : 1, &pk, &pv, &pq, &po);
     verdict_overflow(r, &v);

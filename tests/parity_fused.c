@@ -134,6 +134,7 @@ static void tail_case(struct rig *r, const struct tail_case *c) {
     x[3] = rig_output(r, rows * (size_t)width * 4);
     struct pair table = floats_in(r, FILL_NORMAL, (size_t)TAIL_CTX * (size_t)c->n_rot);
     struct pair a = rig_output(r, act_carve(c->kind, c->rows, width, NULL, NULL));
+    rig_room(r, c->n_kv * c->group, c->head_dim, TAIL_CTX);
     size_t bytes = c->dtype == KV_F16 ? plane * 2 : plane / QK_32 * sizeof(struct block_q8_0);
     void *cache = rig_memory(bytes);
     for (int i = 0; i < 2 * n_seq; i++) {

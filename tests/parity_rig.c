@@ -89,6 +89,15 @@ struct pair rig_output(struct rig *r, size_t bytes) {
     return rig_output_sized(r, bytes, bytes);
 }
 
+void rig_room(struct rig *r, int n_head, int head_dim, int n_ctx) {
+    size_t bytes[RIG_SIDES];
+    for (int s = 0; s < RIG_SIDES; s++)
+        bytes[s] = r->side[s]->attention_room(r->side[s], n_head, head_dim, n_ctx, NULL);
+    struct pair p = rig_output_sized(r, bytes[0], bytes[1]);
+    for (int s = 0; s < RIG_SIDES; s++)
+        (void)r->side[s]->attention_room(r->side[s], n_head, head_dim, n_ctx, p.p[s]);
+}
+
 struct pair rig_input_sized(struct rig *r, const void *twin, size_t twin_bytes, const void *device,
                             size_t device_bytes) {
     struct pair p = rig_pair(r, twin_bytes, device_bytes);

@@ -54,6 +54,8 @@ struct pair rig_output_sized(struct rig *r, size_t twin_bytes, size_t device_byt
 struct pair rig_input_sized(struct rig *r, const void *twin, size_t twin_bytes, const void *device,
                             size_t device_bytes);
 void rig_poison(struct rig *r, const struct pair *p);
+/* Room for decode attention (backend.h), poisoned and guarded as every buffer. */
+void rig_room(struct rig *r, int n_head, int head_dim, int n_ctx);
 
 void fill_floats(struct rig *r, enum fill f, float *x, size_t n);
 const char *fill_name(enum fill f);

@@ -84,6 +84,7 @@ static void bench_make(struct rig *r, struct bench *t, int rows) {
     t->kr = rig_output(r, row), t->vr = rig_output(r, row);
     t->logits = rig_output(r, (size_t)rows * N_VOCAB * 4);
     t->top = rig_output(r, (size_t)rows * sizeof(struct top2));
+    rig_room(r, N_HEAD, HEAD_DIM, N_CTX);
     enum act_kind kind = act_kind_for(r->side[0]->config.route, DTYPE_Q8_0);
     t->act = rig_output(r, act_carve(kind, rows, WIDTH, NULL, NULL));
     for (int i = 0; i < rows;

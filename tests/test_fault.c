@@ -33,11 +33,12 @@ Test(fault, exactly_what_is_named_is_on) {
 }
 
 Test(fault, a_list_that_is_not_understood_turns_nothing_on) {
-    static const char *const bad[] = {"merge-ordr",     "rt-tie,",       ",rt-tie",       "rt-tie,,rt-nan",
-                                      "rt-tie, rt-nan", "RT_TIE",        "fail:",         "fail:alloc:",
-                                      "fail:alloc:0",   "fail:alloc:-1", "fail:alloc: 1", "fail:alloc:2x",
-                                      "fail:copy:",     "fail:launch:",  "fail:attr:",    "fail:lauch:add",
-                                      "fail:allocs:1",  "rt-ti",         "rt-tie rt-nan"};
+    static const char *const bad[] = {
+        "merge-ordr",    "rt-tie,",       ",rt-tie",     "rt-tie,,rt-nan", "rt-tie, rt-nan",
+        "RT_TIE",        "fail:",         "fail:alloc:", "fail:alloc:0",   "fail:alloc:-1",
+        "fail:alloc: 1", "fail:alloc:2x", "fail:copy:",  "fail:call:",     "fail:call:0",
+        "fail:calls:1",  "fail:launch:",  "fail:attr:",  "fail:lauch:add", "fail:allocs:1",
+        "rt-ti",         "rt-tie rt-nan"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct err err = {""};
         char list[64];
@@ -73,9 +74,13 @@ Test(fault, named_failures_are_for_that_name_and_kind) {
 Test(fault, a_counted_failure_is_the_nth_and_only_that) {
     set("fail:alloc:3");
     int failed[5];
-    for (int i = 0; i < 5; i++) failed[i] = FAULT_FAILS_COUNTED(FAULT_ALLOC);
+    for (int i = 0; i < 5; i++) failed[i] = FAULT_FAILS_COUNTED(FAULT_ALLOC, "");
     cr_assert(!failed[0] && !failed[1] && failed[2] && !failed[3] && !failed[4]);
-    cr_assert(!FAULT_FAILS_COUNTED(FAULT_COPY));
+    cr_assert(!FAULT_FAILS_COUNTED(FAULT_COPY, ""));
+    set("fail:call:1");
+    cr_assert(!FAULT_FAILS_COUNTED(FAULT_ALLOC, ""), "every kind counts for itself");
+    cr_assert(FAULT_FAILS_COUNTED(FAULT_RUNTIME, "cudaGraphLaunch"));
+    cr_assert(!FAULT_FAILS_COUNTED(FAULT_RUNTIME, "cudaGraphLaunch"));
 }
 
 /* ---- what was reached ------------------------------------------------------------------------------------------ */

@@ -22,6 +22,13 @@ enum status cuda_failed(cudaError_t e, const char *expr, const char *file, int l
                    base != NULL ? base + 1 : file, line);
 }
 
+int cuda_refused(const char *expr) {
+    char name[48] = "";
+    size_t n = strcspn(expr, "(");
+    memcpy(name, expr, n < sizeof name ? n : sizeof name - 1);
+    return FAULT_FAILS_COUNTED(FAULT_RUNTIME, name);
+}
+
 /* ---- launches ------------------------------------------------------------------------------------------------ */
 
 /* The attribute belongs to the function, in the whole process: a second backend that asks for less would take away what
@@ -33,12 +40,12 @@ static struct {
 static int n_smem_grants;
 static pthread_mutex_t smem_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static enum status allow_smem_locked(struct cuda_context *c, enum kernel_id id, const void *func,
-                                     size_t bytes, struct err *err) {
+static enum status allow_smem_locked(struct cuda_context *c, const char *name, const void *func, size_t bytes,
+                                     struct err *err) {
     if (bytes > c->smem_optin)
         return err_set(err, STATUS_DEVICE,
-                       "cuda: kernel %s needs %zu bytes of shared memory, the device allows %zu",
-                       kernel_names[id], bytes, c->smem_optin);
+                       "cuda: kernel %s needs %zu bytes of shared memory, the device allows %zu", name, bytes,
+                       c->smem_optin);
     if (bytes <= SMEM_DEFAULT) return STATUS_OK;
     int slot = 0;
     while (slot < n_smem_grants && smem_grants[slot].func != func) slot++;
@@ -46,13 +53,13 @@ static enum status allow_smem_locked(struct cuda_context *c, enum kernel_id id, 
     if (slot == GRANTS_MAX)
         return err_set(err, STATUS_LIMIT, "cuda: more than %d kernel instances ask for shared memory",
                        GRANTS_MAX);
-    cudaError_t e = FAULT_FAILS_NAMED("attr", kernel_names[id])
+    cudaError_t e = FAULT_FAILS_NAMED("attr", name)
                         ? cudaErrorInvalidValue
                         : cudaFuncSetAttribute(func, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     if (e != cudaSuccess) {
         (void)cudaGetLastError();
-        return err_set(err, STATUS_DEVICE, "cuda: kernel %s was refused %zu bytes of shared memory: %s",
-                       kernel_names[id], bytes, cudaGetErrorString(e));
+        return err_set(err, STATUS_DEVICE, "cuda: kernel %s was refused %zu bytes of shared memory: %s", name,
+                       bytes, cudaGetErrorString(e));
     }
     smem_grants[slot].func = func;
     smem_grants[slot].bytes = bytes;
@@ -60,29 +67,35 @@ static enum status allow_smem_locked(struct cuda_context *c, enum kernel_id id, 
     return STATUS_OK;
 }
 
-static enum status allow_smem(struct cuda_context *c, enum kernel_id id, const void *func, size_t bytes,
+static enum status allow_smem(struct cuda_context *c, const char *name, const void *func, size_t bytes,
                               struct err *err) {
     (void)pthread_mutex_lock(&smem_lock);
-    enum status s = allow_smem_locked(c, id, func, bytes, err);
+    enum status s = allow_smem_locked(c, name, func, bytes, err);
     (void)pthread_mutex_unlock(&smem_lock);
     return s;
 }
 
-enum status cuda_launch(struct cuda_context *c, enum kernel_id id, const void *func, dim3 grid, dim3 block,
-                        size_t smem, void **args, struct err *err) {
+enum status cuda_launch_loop(struct cuda_context *c, const char *name, const void *func, dim3 grid,
+                             dim3 block, size_t smem, void **args, struct err *err) {
     RETURN_IF_ERROR(cuda_settle(c, err));
-    RETURN_IF_ERROR(allow_smem(c, id, func, smem, err));
+    RETURN_IF_ERROR(allow_smem(c, name, func, smem, err));
     int fails =
-        FAULT_FAILS_NAMED("launch", kernel_names[id]) || (id == KERNEL_ADD && FAULT(RT_NOLAUNCHCHECK));
+        FAULT_FAILS_NAMED("launch", name) || (name == kernel_names[KERNEL_ADD] && FAULT(RT_NOLAUNCHCHECK));
     cudaError_t e =
         fails ? cudaErrorLaunchOutOfResources : cudaLaunchKernel(func, grid, block, args, smem, c->stream);
     if (e == cudaSuccess) e = cudaGetLastError();
     if (e != cudaSuccess && !FAULT(RT_NOLAUNCHCHECK)) {
         (void)cudaGetLastError();
         return err_set(err, STATUS_DEVICE,
-                       "cuda: launch of %s failed: %s (grid %ux%ux%u, block %u, %zu bytes shared)",
-                       kernel_names[id], cudaGetErrorString(e), grid.x, grid.y, grid.z, block.x, smem);
+                       "cuda: launch of %s failed: %s (grid %ux%ux%u, block %u, %zu bytes shared)", name,
+                       cudaGetErrorString(e), grid.x, grid.y, grid.z, block.x, smem);
     }
+    return STATUS_OK;
+}
+
+enum status cuda_launch(struct cuda_context *c, enum kernel_id id, const void *func, dim3 grid, dim3 block,
+                        size_t smem, void **args, struct err *err) {
+    RETURN_IF_ERROR(cuda_launch_loop(c, kernel_names[id], func, grid, block, smem, args, err));
     c->calls[id]++;
     cuda_launch_note(c, id, func, (int)(block.x * block.y * block.z), smem);
     return STATUS_OK;
@@ -99,14 +112,15 @@ enum status cuda_reserve(struct cuda_context *c, size_t bytes, void **out, struc
         c->owned = more;
         c->owned_room = room;
     }
-    cudaError_t e = FAULT_FAILS_COUNTED(FAULT_ALLOC) ? cudaErrorMemoryAllocation
-                                                     : cudaMalloc(out, bytes == 0 ? 256 : bytes);
+    cudaError_t e = FAULT_FAILS_COUNTED(FAULT_ALLOC, "") ? cudaErrorMemoryAllocation
+                                                         : cudaMalloc(out, bytes == 0 ? 256 : bytes);
     if (e != cudaSuccess) {
         (void)cudaGetLastError();
         return err_set(err, STATUS_NOMEM, "cuda: no device memory for %zu bytes: %s", bytes,
                        cudaGetErrorString(e));
     }
     c->owned[c->n_owned++] = *out;
+    c->base.memory_calls++;
     return STATUS_OK;
 }
 
@@ -115,8 +129,29 @@ void cuda_release(struct cuda_context *c, void *p) {
         if (c->owned[i] != p) continue;
         c->owned[i] = c->owned[--c->n_owned];
         (void)cudaFree(p);
+        c->base.memory_calls++;
         return;
     }
+}
+
+enum status cuda_reserve_host(struct cuda_context *c, size_t bytes, void **out, struct err *err) {
+    *out = NULL;
+    cudaError_t e = FAULT_FAILS_COUNTED(FAULT_ALLOC, "") ? cudaErrorMemoryAllocation
+                                                         : cudaMallocHost(out, bytes == 0 ? 1 : bytes);
+    if (e != cudaSuccess) {
+        (void)cudaGetLastError();
+        *out = NULL;
+        return err_set(err, STATUS_NOMEM, "cuda: no page-locked memory for %zu bytes: %s", bytes,
+                       cudaGetErrorString(e));
+    }
+    c->base.memory_calls++;
+    return STATUS_OK;
+}
+
+void cuda_release_host(struct cuda_context *c, void *p) {
+    if (p == NULL) return;
+    (void)cudaFreeHost(p);
+    c->base.memory_calls++;
 }
 
 void cuda_release_all(struct cuda_context *c) {
@@ -129,9 +164,18 @@ void cuda_release_all(struct cuda_context *c) {
 enum status cuda_copy(struct cuda_context *c, void *dst, const void *src, size_t bytes,
                       enum cudaMemcpyKind kind, struct err *err) {
     RETURN_IF_ERROR(cuda_settle(c, err));
-    cudaError_t e = FAULT_FAILS_COUNTED(FAULT_COPY) ? cudaErrorUnknown
-                                                    : cudaMemcpyAsync(dst, src, bytes, kind, c->stream);
+    cudaError_t e = FAULT_FAILS_COUNTED(FAULT_COPY, "") ? cudaErrorUnknown
+                                                        : cudaMemcpyAsync(dst, src, bytes, kind, c->stream);
     if (e == cudaSuccess) return STATUS_OK;
     (void)cudaGetLastError();
     return err_set(err, STATUS_DEVICE, "cuda: copy of %zu bytes failed: %s", bytes, cudaGetErrorString(e));
+}
+
+enum status cuda_fill(struct cuda_context *c, void *dst, int byte, size_t bytes, struct err *err) {
+    RETURN_IF_ERROR(cuda_settle(c, err));
+    cudaError_t e =
+        FAULT_FAILS_COUNTED(FAULT_COPY, "") ? cudaErrorUnknown : cudaMemsetAsync(dst, byte, bytes, c->stream);
+    if (e == cudaSuccess) return STATUS_OK;
+    (void)cudaGetLastError();
+    return err_set(err, STATUS_DEVICE, "cuda: fill of %zu bytes failed: %s", bytes, cudaGetErrorString(e));
 }

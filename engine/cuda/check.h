@@ -1,9 +1,12 @@
-/* check.h - the one door to the device: launches, attributes, allocations and copies, each checked and countable.
- * Not a convenience layer: no kernel, device allocation or copy reaches the device around it. Around it go what a step never
- * fails by: pinned memory and fills at open, events, and replays of graphs whose launches came through here.
- * Idea: every launch reads the error, counts its kernel by name and can be told to fail, so a refused launch is one clear
- * line and never a buffer of old numbers. Injection exists only where FORKGATE_FAULTS is defined (check.c).
- * Source: ours. Exercise: FORKGATE_FAULT=fail:launch:swiglu forkgate-faults generate ... */
+/* check.h - the one door to the device: launches, attributes, memory, copies and every other call of the runtime, each
+ * checked and each able to be told to fail (fault.h; only in forkgate-faults).
+ * Not a convenience layer: tests/check_door.sh holds engine/ to it. Around it go, and nothing else: frees, destroys and
+ * cudaGetLastError (what an error leaves behind; no result hangs on them), error texts, and what a product build has not:
+ * fault.cuh (the plants themselves) and probe.* (counters of forkgate-probe).
+ * Idea: every launch reads the error, counts its kernel by name and can be refused, so a refusal is one clear line and
+ * never a buffer of old numbers. Host and device memory is counted too: a step takes and gives back none (backend.h).
+ * Graphs are the driver's: it makes one in memory of its own in the second decode step of the same caches.
+ * Source: ours. Exercise: tests/device_failures.sh ; FORKGATE_FAULT=fail:launch:swiglu forkgate-faults generate ... */
 #ifndef FORKGATE_CUDA_CHECK_H
 #define FORKGATE_CUDA_CHECK_H
 
@@ -18,9 +21,15 @@ const char *cuda_kernel_name(enum kernel_id id);
 /* "cuda: <expr> failed: <reason> (file:line)"; STATUS_NOMEM for a refused allocation, STATUS_DEVICE otherwise. */
 enum status cuda_failed(cudaError_t e, const char *expr, const char *file, int line, struct err *err);
 
+/* Was this call (its text, from the name on) told to fail? Counts it. */
+int cuda_refused(const char *expr);
+
+/* A call of the runtime: its error, or the one that was asked for. */
+#define CUDA_CALL(expr) (cuda_refused(#expr) ? cudaErrorUnknown : (expr))
+
 #define CUDA_TRY(expr, err)                                                                                  \
     do {                                                                                                     \
-        cudaError_t cuda_try_e_ = (expr);                                                                    \
+        cudaError_t cuda_try_e_ = CUDA_CALL(expr);                                                           \
         if (cuda_try_e_ != cudaSuccess) return cuda_failed(cuda_try_e_, #expr, __FILE__, __LINE__, (err));   \
     } while (0)
 
@@ -28,15 +37,23 @@ enum status cuda_failed(cudaError_t e, const char *expr, const char *file, int l
  * and checked against the device's opt-in limit: a refusal is an error, never another kernel. */
 enum status cuda_launch(struct cuda_context *c, enum kernel_id id, const void *func, dim3 grid, dim3 block,
                         size_t smem, void **args, struct err *err);
+/* The same for a loop that is no op (measure.cu): refused by `name`, not in the census. */
+enum status cuda_launch_loop(struct cuda_context *c, const char *name, const void *func, dim3 grid,
+                             dim3 block, size_t smem, void **args, struct err *err);
 
 /* Device memory, 256-byte aligned, remembered until freed; cuda_release ignores NULL. */
 enum status cuda_reserve(struct cuda_context *c, size_t bytes, void **out, struct err *err);
 void cuda_release(struct cuda_context *c, void *p);
+/* Page-locked host memory. */
+enum status cuda_reserve_host(struct cuda_context *c, size_t bytes, void **out, struct err *err);
+void cuda_release_host(struct cuda_context *c, void *p);
 void cuda_release_all(struct cuda_context *c);
 
 /* Ordered on the stream; host memory may be pageable (then the call returns when the bytes were taken). */
 enum status cuda_copy(struct cuda_context *c, void *dst, const void *src, size_t bytes,
                       enum cudaMemcpyKind kind, struct err *err);
+/* Ordered on the stream; told to fail as a copy. */
+enum status cuda_fill(struct cuda_context *c, void *dst, int byte, size_t bytes, struct err *err);
 
 #ifdef __cplusplus
 }

@@ -33,24 +33,26 @@ __global__ void __launch_bounds__(CHECKSUM_THREADS) row_sums_kernel(row_span s, 
     atomicMax(&out[blockIdx.x].largest, block_largest);
 }
 
-static enum status sums_launch(struct cuda_context *c, const struct row_span *s, row_sum *out,
-                               struct err *err) {
+static enum status sums_launch(struct cuda_context *c, const row_span *s, row_sum *out, struct err *err) {
     static void (*const kernels[])(row_span, row_sum *) = {
         row_sums_kernel<ROWS_F32>, row_sums_kernel<ROWS_F16>, row_sums_kernel<ROWS_I8>,
         row_sums_kernel<ROWS_I16>, row_sums_kernel<ROWS_Q8_0>};
     unsigned slices = ceil_div(s->cols, (int64_t)CHECKSUM_THREADS * CHECKSUM_PER_THREAD);
     dim3 grid((unsigned)s->n, slices < CHECKSUM_SLICES ? slices : CHECKSUM_SLICES);
-    CUDA_TRY(cudaMemsetAsync(out, 0, (size_t)s->n * sizeof *out, c->stream), err);
+    RETURN_IF_ERROR(cuda_fill(c, out, 0, (size_t)s->n * sizeof *out, err));
     return cuda_start(c, KERNEL_CHECKSUM, kernels[s->kind], grid, dim3(CHECKSUM_THREADS), 0, err, *s, out);
 }
 
 static enum status sums_fetch(struct cuda_context *c, const struct row_span *s, struct row_sum *host,
                               struct err *err) {
-    size_t bytes = (size_t)s->n * sizeof *host;
-    RETURN_IF_ERROR(cuda_scratch(c, &c->row_sums, bytes, err));
-    row_sum *out = (row_sum *)c->row_sums.p;
-    RETURN_IF_ERROR(sums_launch(c, s, out, err));
-    RETURN_IF_ERROR(cuda_copy(c, host, out, bytes, cudaMemcpyDeviceToHost, err));
+    for (int64_t r = 0; r < s->n; r += CHECKSUM_ROWS) {
+        row_span part = *s;
+        part.data = (const char *)s->data + checksum_offset(s->kind, r * s->stride);
+        part.n = s->n - r < CHECKSUM_ROWS ? s->n - r : CHECKSUM_ROWS;
+        RETURN_IF_ERROR(sums_launch(c, &part, c->row_sums, err));
+        RETURN_IF_ERROR(
+            cuda_copy(c, host + r, c->row_sums, (size_t)part.n * sizeof *host, cudaMemcpyDeviceToHost, err));
+    }
     CUDA_TRY(cudaStreamSynchronize(c->stream), err);
     return STATUS_OK;
 }

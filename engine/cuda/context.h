@@ -46,10 +46,11 @@ struct product {
     float *y; /* [rows, w.n] */
 };
 
-/* Scratch that grows in the first eager step that needs more, never in a replayed one (cuda_scratch). */
-struct scratch {
-    void *p;
-    size_t bytes;
+/* Chunk results of decode attention, in the caller's memory (backend.h: attention_room). */
+struct attention_room {
+    float *ml;           /* [rows, n_head, chunks, 2]: m and l of a chunk, decode to merge */
+    float *part;         /* [rows, n_head, chunks, head_dim] */
+    size_t n_ml, n_part; /* floats there are */
 };
 
 struct launch_kind {
@@ -64,14 +65,14 @@ struct cuda_context {
     struct backend base; /* base.impl points back here */
     cudaStream_t stream;
     int n_sm;
-    int hopper;                   /* sm_90a code is loaded: the kernels *_hopper.cu may run */
-    void *tensor_encoder;         /* cuTensorMapEncodeTiled, found at first use */
-    size_t smem_optin;            /* most dynamic shared memory a block may ask for */
-    unsigned long long *overflow; /* device counter */
-    struct scratch top2_parts;    /* struct top2 [rows, TOP2_PARTS] */
-    struct scratch row_sums;      /* struct row_sum [rows], for watchers */
-    struct scratch fa_ml;         /* f32 [rows, n_head, chunks, 2]: m and l of a chunk, decode to merge */
-    struct scratch fa_o;          /* f32 [rows, n_head, chunks, head_dim] */
+    int hopper;                          /* sm_90a code is loaded: the kernels *_hopper.cu may run */
+    void *tensor_encoder;                /* cuTensorMapEncodeTiled, found at first use */
+    size_t smem_optin;                   /* most dynamic shared memory a block may ask for */
+    unsigned long long *overflow;        /* device counter of what steps met */
+    unsigned long long *upload_overflow; /* of the weight being uploaded */
+    struct top2 *top2_parts;             /* device [TOP2_ROWS, TOP2_PARTS] */
+    struct row_sum *row_sums;            /* device [CHECKSUM_ROWS], for watchers */
+    struct attention_room room;
     uint64_t calls[CUDA_KERNEL_COUNT];
     struct launch_kind kinds[BACKEND_LAUNCHES_MAX]; /* for reports on occupancy (launch_log.c) */
     int n_kinds, kinds_lost;
@@ -103,12 +104,6 @@ enum status cuda_graph_end(struct cuda_context *c, struct err *err);
 /* Runs what was captured so far and leaves the rest of the step eager: a host copy in mid-step needs its bytes now. */
 enum status cuda_graph_flush(struct cuda_context *c, struct err *err);
 enum status cuda_graph_forget(struct cuda_context *c, struct err *err);
-/* Scratch moved: captured graphs are dropped, but their keys stay known and are captured again at the next use. */
-enum status cuda_graph_stale(struct cuda_context *c, struct err *err);
-
-/* Makes *s hold at least `bytes`. Growing drops captured graphs: they hold the old address. */
-enum status cuda_scratch(struct cuda_context *c, struct scratch *s, size_t bytes, struct err *err);
-
 /* 1 where the device runs code compiled for sm_90a itself (not the sm_80 PTX); matmul_f16_hopper.cu. */
 enum status cuda_hopper_loaded(int *out, struct err *err);
 

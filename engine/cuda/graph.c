@@ -8,16 +8,13 @@
 #include "../fault.h"
 #include "check.h"
 
-static enum status slot_drop(struct graph_slot *slot, struct err *err) {
-    cudaGraphExec_t exec = slot->exec;
+static void slot_drop(struct graph_slot *slot) {
+    if (slot->exec != NULL) (void)cudaGraphExecDestroy(slot->exec);
     memset(slot, 0, sizeof *slot);
-    if (exec != NULL) CUDA_TRY(cudaGraphExecDestroy(exec), err);
-    return STATUS_OK;
 }
 
 /* The slot of this step's key; a new key takes an empty slot or the least recently used one. */
-static enum status slot_find(struct cuda_context *c, const struct step *s, struct graph_slot **out,
-                             struct err *err) {
+static struct graph_slot *slot_find(struct cuda_context *c, const struct step *s) {
     struct graph_slot *oldest = &c->graphs[0];
     for (int i = 0; i < GRAPH_SLOTS; i++) {
         struct graph_slot *slot = &c->graphs[i];
@@ -25,15 +22,12 @@ static enum status slot_find(struct cuda_context *c, const struct step *s, struc
         if (slot->state == GRAPH_EMPTY || slot->n_rows != s->n_rows) continue;
         int same = 1;
         for (int r = 0; r < s->n_rows; r++) same &= slot->k[r] == s->kv[r]->k;
-        if (!same) continue;
-        *out = slot;
-        return STATUS_OK;
+        if (same) return slot;
     }
-    RETURN_IF_ERROR(slot_drop(oldest, err));
+    slot_drop(oldest);
     oldest->n_rows = s->n_rows;
     for (int r = 0; r < s->n_rows; r++) oldest->k[r] = s->kv[r]->k;
-    *out = oldest;
-    return STATUS_OK;
+    return oldest;
 }
 
 enum status cuda_graph_abandon(struct cuda_context *c, struct err *err) {
@@ -45,14 +39,14 @@ enum status cuda_graph_abandon(struct cuda_context *c, struct err *err) {
     if (graph != NULL) (void)cudaGraphDestroy(graph);
     struct graph_slot *slot = c->capturing;
     c->capturing = NULL;
-    return slot_drop(slot, err);
+    slot_drop(slot);
+    return STATUS_OK;
 }
 
 enum status cuda_graph_begin(struct cuda_context *c, const struct step *s, int *replayed, struct err *err) {
     *replayed = 0;
     if (!c->base.config.graphs || s->n_seq != s->n_rows) return STATUS_OK;
-    struct graph_slot *slot;
-    RETURN_IF_ERROR(slot_find(c, s, &slot, err));
+    struct graph_slot *slot = slot_find(c, s);
     slot->used = ++c->clock;
     switch (slot->state) {
     case GRAPH_EMPTY:
@@ -81,10 +75,15 @@ enum status cuda_graph_begin(struct cuda_context *c, const struct step *s, int *
 static enum status capture_run(struct cuda_context *c, cudaGraphExec_t *exec, struct err *err) {
     cudaGraph_t graph = NULL;
     c->capturing = NULL;
-    CUDA_TRY(cudaStreamEndCapture(c->stream, &graph), err);
-    cudaError_t e = cudaGraphInstantiate(exec, graph, 0);
+    cudaError_t e = cudaStreamEndCapture(c->stream, &graph); /* told to fail or not: a capture must end */
+    if (cuda_refused("cudaStreamEndCapture")) e = cudaErrorUnknown;
+    if (e != cudaSuccess) {
+        if (graph != NULL) (void)cudaGraphDestroy(graph);
+        return cuda_failed(e, "cudaStreamEndCapture", __FILE__, __LINE__, err);
+    }
+    e = CUDA_CALL(cudaGraphInstantiate(exec, graph, 0));
     (void)cudaGraphDestroy(graph);
-    CUDA_TRY(e, err);
+    if (e != cudaSuccess) return cuda_failed(e, "cudaGraphInstantiate", __FILE__, __LINE__, err);
     CUDA_TRY(cudaGraphLaunch(*exec, c->stream), err);
     return STATUS_OK;
 }
@@ -95,8 +94,7 @@ enum status cuda_graph_end(struct cuda_context *c, struct err *err) {
     if (slot == NULL) return STATUS_OK;
     enum status s = capture_run(c, &slot->exec, err);
     if (s != STATUS_OK) {
-        struct err ignored;
-        (void)slot_drop(slot, &ignored);
+        slot_drop(slot);
         return s;
     }
     slot->state = GRAPH_READY;
@@ -109,27 +107,18 @@ enum status cuda_graph_flush(struct cuda_context *c, struct err *err) {
     if (c->capturing == NULL) return STATUS_OK;
     cudaGraphExec_t exec = NULL;
     enum status s = capture_run(c, &exec, err);
-    if (s == STATUS_OK) CUDA_TRY(cudaStreamSynchronize(c->stream), err);
-    if (exec != NULL) CUDA_TRY(cudaGraphExecDestroy(exec), err);
+    cudaError_t e = s == STATUS_OK ? CUDA_CALL(cudaStreamSynchronize(c->stream)) : cudaSuccess;
+    if (exec != NULL) (void)cudaGraphExecDestroy(exec);
+    if (e != cudaSuccess) return cuda_failed(e, "cudaStreamSynchronize", __FILE__, __LINE__, err);
     return s;
 }
 
 enum status cuda_graph_forget(struct cuda_context *c, struct err *err) {
-    RETURN_IF_ERROR(cuda_graph_abandon(c, err));
-    CUDA_TRY(cudaStreamSynchronize(c->stream), err);
-    for (int i = 0; i < GRAPH_SLOTS; i++) RETURN_IF_ERROR(slot_drop(&c->graphs[i], err));
-    return STATUS_OK;
-}
-
-enum status cuda_graph_stale(struct cuda_context *c, struct err *err) {
-    CUDA_TRY(cudaStreamSynchronize(c->stream), err);
-    for (int i = 0; i < GRAPH_SLOTS; i++) {
-        struct graph_slot *slot = &c->graphs[i];
-        if (slot->state != GRAPH_READY) continue;
-        cudaGraphExec_t exec = slot->exec;
-        slot->exec = NULL;
-        slot->state = GRAPH_SEEN;
-        CUDA_TRY(cudaGraphExecDestroy(exec), err);
-    }
-    return STATUS_OK;
+    enum status s = cuda_graph_abandon(c, err);
+    cudaError_t e =
+        cudaStreamSynchronize(c->stream); /* on the way to a free: every result was fetched before */
+    for (int i = 0; i < GRAPH_SLOTS; i++) slot_drop(&c->graphs[i]);
+    if (s == STATUS_OK && e != cudaSuccess)
+        return cuda_failed(e, "cudaStreamSynchronize", __FILE__, __LINE__, err);
+    return s;
 }

@@ -23,11 +23,13 @@
 #define KV_WARPS         8  /* q8_0 cache blocks (one warp each) per thread block */
 #define TOP2_THREADS     256
 #define TOP2_PARTS       64 /* blocks that share one row of logits; their results merge by the exact order */
+#define TOP2_ROWS        64 /* rows whose parts there is room for: a scored chunk */
 #define UPLOAD_THREADS   256
 
 #define CHECKSUM_THREADS    256
-#define CHECKSUM_PER_THREAD 16 /* elements of a row that a thread sums before the row gets one more block */
-#define CHECKSUM_SLICES     64 /* most blocks of a row */
+#define CHECKSUM_PER_THREAD 16   /* elements of a row that a thread sums before the row gets one more block */
+#define CHECKSUM_SLICES     64   /* most blocks of a row */
+#define CHECKSUM_ROWS       4096 /* rows summed before the sums are fetched */
 
 /* ---- matmul, f16 --------------------------------------------------------------------------------------------- */
 #define GEMM_BM     128 /* activation rows per block; 64 when the step has no more rows */

@@ -96,15 +96,14 @@ static enum status graph_of_calls(struct cuda_context *c, backend_call *call, vo
         if (s == STATUS_OK) s = cuda_settle(c, err); /* one call a launch: nothing waits for a partner */
     }
     cudaError_t e = cudaStreamEndCapture(c->stream, &graph);
-    if (s != STATUS_OK) {
-        if (graph != NULL) (void)cudaGraphDestroy(graph);
-        return s;
+    if (s == STATUS_OK && e != cudaSuccess)
+        s = cuda_failed(e, "cudaStreamEndCapture", __FILE__, __LINE__, err);
+    if (s == STATUS_OK) {
+        e = CUDA_CALL(cudaGraphInstantiate(exec, graph, 0));
+        if (e != cudaSuccess) s = cuda_failed(e, "cudaGraphInstantiate", __FILE__, __LINE__, err);
     }
-    CUDA_TRY(e, err);
-    e = cudaGraphInstantiate(exec, graph, 0);
-    (void)cudaGraphDestroy(graph);
-    CUDA_TRY(e, err);
-    return STATUS_OK;
+    if (graph != NULL) (void)cudaGraphDestroy(graph);
+    return s;
 }
 
 static enum status time_calls(struct backend *self, backend_call *call, void *ctx, int n, double *seconds,
@@ -112,18 +111,17 @@ static enum status time_calls(struct backend *self, backend_call *call, void *ct
     struct cuda_context *c = cuda_context_of(self);
     cudaGraphExec_t exec = NULL;
     cudaError_t e = cudaSuccess;
-    RETURN_IF_ERROR(call(ctx, 0, err)); /* outside: scratch grows, shared memory is asked for */
+    RETURN_IF_ERROR(call(ctx, 0, err)); /* outside: shared memory is asked for */
     RETURN_IF_ERROR(self->sync(self, err));
     RETURN_IF_ERROR(graph_of_calls(c, call, ctx, n, &exec, err));
     for (int i = 0; i < 2 && e == cudaSuccess; i++) { /* the first launch uploads the graph */
         double start = now_s();
-        e = cudaGraphLaunch(exec, c->stream);
-        if (e == cudaSuccess) e = cudaStreamSynchronize(c->stream);
+        e = CUDA_CALL(cudaGraphLaunch(exec, c->stream));
+        if (e == cudaSuccess) e = CUDA_CALL(cudaStreamSynchronize(c->stream));
         *seconds = now_s() - start;
     }
     (void)cudaGraphExecDestroy(exec);
-    CUDA_TRY(e, err);
-    return STATUS_OK;
+    return e == cudaSuccess ? STATUS_OK : cuda_failed(e, "cudaGraphLaunch", __FILE__, __LINE__, err);
 }
 
 /* ---- ceilings ------------------------------------------------------------------------------------------------------ */
@@ -143,23 +141,15 @@ static enum status loop_call(void *ctx, int i, struct err *err) {
     (void)i;
     switch (l->what) {
     case CEILING_READ:
-        CUDA_TRY(cudaLaunchKernel(KERNEL_HANDLE(read_kernel), wide, block, reads, 0, l->c->stream), err);
-        return STATUS_OK;
+        return cuda_launch_loop(l->c, "ceiling_read", KERNEL_HANDLE(read_kernel), wide, block, 0, reads, err);
     case CEILING_COPY:
         return cuda_copy(l->c, l->y, l->x, CEILING_BYTES, cudaMemcpyDeviceToDevice, err);
     case CEILING_F16:
-        CUDA_TRY(cudaFuncSetAttribute(KERNEL_HANDLE(f16_kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      (int)smem),
-                 err);
-        CUDA_TRY(cudaLaunchKernel(KERNEL_HANDLE(f16_kernel), dim3((unsigned)l->c->n_sm), block, products,
-                                  smem, l->c->stream),
-                 err);
-        return STATUS_OK;
+        return cuda_launch_loop(l->c, "ceiling_f16", KERNEL_HANDLE(f16_kernel), dim3((unsigned)l->c->n_sm),
+                                block, smem, products, err);
     case CEILING_S8:
-        CUDA_TRY(cudaLaunchKernel(KERNEL_HANDLE(s8_kernel), dim3((unsigned)(l->c->n_sm * S8_BLOCKS)), block,
-                                  products, 0, l->c->stream),
-                 err);
-        return STATUS_OK;
+        return cuda_launch_loop(l->c, "ceiling_s8", KERNEL_HANDLE(s8_kernel),
+                                dim3((unsigned)(l->c->n_sm * S8_BLOCKS)), block, 0, products, err);
     case CEILINGS:
         break;
     }

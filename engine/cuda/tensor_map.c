@@ -36,9 +36,11 @@ enum status cuda_tensor_map(struct cuda_context *c, const struct tensor_shape *s
         box[i] = i == 0 ? TENSOR_BOX_X : s->box[i];
         step[i] = 1;
     }
-    CUresult r = encode(out, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, (cuuint32_t)s->rank, base, dim, stride, box,
-                        step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    CUresult r = cuda_refused("cuTensorMapEncodeTiled")
+                     ? CUDA_ERROR_UNKNOWN
+                     : encode(out, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, (cuuint32_t)s->rank, base, dim, stride,
+                              box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                              CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (r == CUDA_SUCCESS) return STATUS_OK;
     return err_set(err, STATUS_DEVICE, "cuda: a tensor map of %llu x %llu was refused (driver error %d)",
                    (unsigned long long)dim[0], (unsigned long long)dim[1], (int)r);

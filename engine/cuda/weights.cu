@@ -63,19 +63,17 @@ static enum status upload_f16(const struct upload *u, struct err *err) {
     struct weight *w = u->w;
     struct cuda_context *c = u->c;
     int64_t k_pad = (w->k + TC_K - 1) / TC_K * TC_K;
-    unsigned long long *counter, n_over = 0;
+    unsigned long long n_over = 0;
     RETURN_IF_ERROR(cuda_reserve(c, (size_t)(w->n * k_pad) * sizeof(uint16_t), &w->data, err));
-    RETURN_IF_ERROR(cuda_reserve(c, sizeof *counter, (void **)&counter, err));
-    CUDA_TRY(cudaMemsetAsync(counter, 0, sizeof *counter, c->stream), err);
+    RETURN_IF_ERROR(cuda_fill(c, c->upload_overflow, 0, sizeof n_over, err));
     FAULT_SITES(w->dtype == DTYPE_Q5_0 ? FAULT_BIT(MM_MISALIGN) : 0);
     RETURN_IF_ERROR(dequant_dispatch(w->dtype, [&](auto type) {
         return cuda_start(c, KERNEL_WEIGHT_F16, weight_f16_kernel<decltype(type)::value>,
                           dim3(ceil_div(w->n * k_pad, UPLOAD_THREADS)), dim3(UPLOAD_THREADS), 0, err, u->raw,
-                          u->row_bytes, w->n, w->k, k_pad, (uint16_t *)w->data, counter);
+                          u->row_bytes, w->n, w->k, k_pad, (uint16_t *)w->data, c->upload_overflow);
     }));
-    RETURN_IF_ERROR(cuda_copy(c, &n_over, counter, sizeof n_over, cudaMemcpyDeviceToHost, err));
+    RETURN_IF_ERROR(cuda_copy(c, &n_over, c->upload_overflow, sizeof n_over, cudaMemcpyDeviceToHost, err));
     CUDA_TRY(cudaStreamSynchronize(c->stream), err);
-    cuda_release(c, counter);
     if (n_over == 0) return STATUS_OK;
     return err_set(err, STATUS_INVALID, "%llu of %lld weights have no finite f16 value", n_over,
                    (long long)(w->n * w->k));
@@ -94,6 +92,15 @@ static enum status upload_planes(const struct upload *u, struct err *err) {
                       u->raw, info->bytes, n_blocks, s, plane_offset(&s, 1, (size_t)n_blocks),
                       plane_offset(&s, 2, (size_t)n_blocks), plane_offset(&s, 3, (size_t)n_blocks),
                       (uint8_t *)w->data);
+}
+
+static enum status convert(const struct upload *u, enum weight_use use, struct err *err) {
+    struct cuda_context *c = u->c;
+    RETURN_IF_ERROR(use == WEIGHT_VECTOR                ? upload_vector(u, err)
+                    : c->base.config.route == ROUTE_F16 ? upload_f16(u, err)
+                                                        : upload_planes(u, err));
+    CUDA_TRY(cudaStreamSynchronize(c->stream), err);
+    return STATUS_OK;
 }
 
 extern "C" enum status cuda_weight_upload(struct backend *self, enum weight_use use, enum dtype dtype,
@@ -115,11 +122,8 @@ extern "C" enum status cuda_weight_upload(struct backend *self, enum weight_use 
         out->data = raw;
         raw = NULL; /* kept as it is */
     } else if (s == STATUS_OK) {
-        s = use == WEIGHT_VECTOR                ? upload_vector(&u, err)
-            : c->base.config.route == ROUTE_F16 ? upload_f16(&u, err)
-                                                : upload_planes(&u, err);
+        s = convert(&u, use, err);
     }
-    if (s == STATUS_OK) CUDA_TRY(cudaStreamSynchronize(c->stream), err);
     cuda_release(c, raw);
     if (s == STATUS_OK) return s;
     cuda_release(c, out->data);

@@ -41,9 +41,11 @@ extern "C" enum status attention_cuda(struct backend *self, const struct step *s
                      ? FAULT_BIT(FA_PROW_ALIAS)
                      : 0));
     size_t parts = (size_t)s->n_rows * (size_t)n_head * (size_t)n_chunks;
-    RETURN_IF_ERROR(cuda_scratch(c, &c->fa_ml, parts * 2 * sizeof(float), err));
-    RETURN_IF_ERROR(cuda_scratch(c, &c->fa_o, parts * (size_t)kv.head_dim * sizeof(float), err));
-    a.ml = (float *)c->fa_ml.p;
-    a.part = (float *)c->fa_o.p;
+    if (parts * 2 > c->room.n_ml || parts * (size_t)kv.head_dim > c->room.n_part)
+        return err_set(err, STATUS_LIMIT,
+                       "attention: no room was given for %d rows of %d heads of %d over %d positions",
+                       s->n_rows, n_head, kv.head_dim, kv.n_ctx);
+    a.ml = c->room.ml;
+    a.part = c->room.part;
     return attention_decode_cuda(c, a, err);
 }

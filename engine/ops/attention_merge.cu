@@ -128,8 +128,8 @@ static fa_args merge_args(const struct cuda_context *c, const struct merge_call 
     a.kv = c->kv;
     a.o = m->o;
     a.pos = c->pos;
-    a.ml = (float *)c->fa_ml.p;
-    a.part = (float *)c->fa_o.p;
+    a.ml = c->room.ml;
+    a.part = c->room.part;
     a.n_rows = m->n_rows;
     a.n_head = m->n_head;
     a.fa_chunk = c->base.config.geometry.fa_chunk;

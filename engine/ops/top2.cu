@@ -80,12 +80,15 @@ extern "C" enum status top2_cuda(struct backend *self, const float *logits, int6
                                  int64_t stride, struct top2 *out, struct err *err) {
     static_assert(TOP2_PARTS <= TOP2_THREADS, "the merge takes one part per thread");
     struct cuda_context *c = cuda_context_of(self);
-    RETURN_IF_ERROR(cuda_scratch(c, &c->top2_parts, (size_t)rows * TOP2_PARTS * sizeof(struct top2), err));
-    struct top2 *parts = (struct top2 *)c->top2_parts.p;
     FAULT_SITES(FAULT_BIT(RT_TIE) | FAULT_BIT(RT_NAN));
     if (n_vocab < stride && FAULT(RT_PAD_VOCAB)) n_vocab = stride;
-    RETURN_IF_ERROR(cuda_start(c, KERNEL_TOP2_PART, top2_part_kernel, dim3(TOP2_PARTS, (unsigned)rows),
-                               dim3(TOP2_THREADS), 0, err, logits, n_vocab, stride, parts));
-    return cuda_start(c, KERNEL_TOP2_MERGE, top2_merge_kernel, dim3((unsigned)rows), dim3(TOP2_THREADS), 0,
-                      err, parts, out);
+    for (int64_t r = 0; r < rows; r += TOP2_ROWS) { /* what the parts have room for */
+        unsigned n = (unsigned)(rows - r < TOP2_ROWS ? rows - r : TOP2_ROWS);
+        RETURN_IF_ERROR(cuda_start(c, KERNEL_TOP2_PART, top2_part_kernel, dim3(TOP2_PARTS, n),
+                                   dim3(TOP2_THREADS), 0, err, logits + r * stride, n_vocab, stride,
+                                   c->top2_parts));
+        RETURN_IF_ERROR(cuda_start(c, KERNEL_TOP2_MERGE, top2_merge_kernel, dim3(n), dim3(TOP2_THREADS), 0,
+                                   err, c->top2_parts, out + r));
+    }
+    return STATUS_OK;
 }

@@ -38,13 +38,17 @@ static enum status run_op(struct op_bench *b, struct op_io *io, float *got, stru
     struct op_step step;
     struct kv_cache caches[BATCH_MAX];
     size_t row = (size_t)(s->n_head * s->head_dim), bytes = (size_t)s->count * row * sizeof(float);
-    void *q, *o;
+    void *q, *o, *room;
     RETURN_IF_ERROR(op_step_new(b, s->count, s->run_seq, 0, &step, err));
     RETURN_IF_ERROR(upload_caches(b, s, caches, &step, err));
+    struct backend *on = b->subject;
+    size_t room_bytes = on->attention_room(on, s->n_head, s->head_dim, caches[0].n_ctx, NULL);
+    RETURN_IF_ERROR(bench_output(b, room_bytes, &room, err));
+    (void)on->attention_room(on, s->n_head, s->head_dim, caches[0].n_ctx, room);
     RETURN_IF_ERROR(bench_input(b, s->q + (size_t)s->from * row, bytes, &q, err));
     RETURN_IF_ERROR(bench_output(b, bytes, &o, err));
     RETURN_IF_ERROR(op_step_begin(b, &step, err));
-    RETURN_IF_ERROR(b->subject->attention(b->subject, &step.step, ATTENTION_LAYER, s->n_head, q, o, err));
+    RETURN_IF_ERROR(on->attention(on, &step.step, ATTENTION_LAYER, s->n_head, q, o, err));
     RETURN_IF_ERROR(op_step_end(b, &step, err));
     return bench_read(b, got, o, bytes, err);
 }
