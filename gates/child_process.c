@@ -15,6 +15,7 @@
 
 #define POLL_NS          5000000L /* how often a child with a deadline is looked at */
 #define EXIT_NOT_STARTED 127
+#define RUNNING_MAX      64 /* children that a signal to us ends; one more runs on */
 
 /* ---- arguments ------------------------------------------------------------------------------------------------- */
 
@@ -84,22 +85,48 @@ static double seconds(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Waits; past the deadline the child's whole group is killed, and only that. */
-static int wait_for(pid_t pid, double timeout_s, int *timed_out) {
-    int status = 0;
-    double deadline = seconds() + timeout_s;
-    for (;;) {
-        pid_t got = waitpid(pid, &status, timeout_s > 0.0 && !*timed_out ? WNOHANG : 0);
-        if (got == pid) return status;
-        if (got < 0 && errno != EINTR) return -1;
-        if (got == 0 && seconds() > deadline) {
-            *timed_out = 1;
-            (void)kill(-pid, SIGKILL);
-        } else if (got == 0) {
-            struct timespec nap = {0, POLL_NS};
-            (void)nanosleep(&nap, NULL);
+/* The children that run now, for the signal handler: a slot is 0 when it is free. */
+static volatile pid_t running[RUNNING_MAX];
+
+static void note_running(pid_t pid, pid_t instead) {
+    for (int i = 0; i < RUNNING_MAX; i++)
+        if (running[i] == pid) {
+            running[i] = instead;
+            return;
         }
+}
+
+static void on_signal(int number) {
+    for (int i = 0; i < RUNNING_MAX; i++)
+        if (running[i] > 0) (void)kill(-running[i], SIGKILL);
+    (void)raise(number); /* the default action is back in force: SA_RESETHAND */
+}
+
+void child_die_with_us(void) {
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction own, was;
+    memset(&own, 0, sizeof own);
+    own.sa_handler = on_signal;
+    own.sa_flags = (int)SA_RESETHAND;
+    (void)sigemptyset(&own.sa_mask);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        if (sigaction(numbers[i], NULL, &was) == 0 && was.sa_handler == SIG_DFL)
+            (void)sigaction(numbers[i], &own, NULL);
+}
+
+/* 1: the child has ended, and what it started in its group with it; 0: it runs on; -1: it is lost. The group is ended
+ * before its leader is reaped: until then no other group can have its number. */
+static int reap(pid_t pid, int *status) {
+    siginfo_t info;
+    memset(&info, 0, sizeof info);
+    if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0) return errno == EINTR ? 0 : -1;
+    if (info.si_pid != pid) return 0;
+    (void)kill(-pid, SIGKILL);
+    note_running(pid, 0);
+    pid_t got = 0;
+    while ((got = waitpid(pid, status, 0)) < 0 && errno == EINTR) {
     }
+    return got == pid ? 1 : -1;
 }
 
 static void last_line_of(const char *path, char out[256]) {
@@ -128,7 +155,10 @@ static enum status start(const struct child_request *r, pid_t *pid, struct err *
     ssize_t n = *pid < 0 ? 0 : read(fds[0], &why, sizeof why); /* the end of the pipe: exec took place */
     (void)close(fds[0]);
     if (*pid < 0) return err_set(err, STATUS_IO, "fork: %s", strerror(forked));
-    if (n != (ssize_t)sizeof why) return STATUS_OK;
+    if (n != (ssize_t)sizeof why) {
+        note_running(0, *pid);
+        return STATUS_OK;
+    }
     (void)waitpid(*pid, NULL, 0);
     return err_set(err, STATUS_IO, "%s: cannot be run: %s", r->args->argv[0], strerror(why));
 }
@@ -145,9 +175,8 @@ enum status child_begin(const struct child_request *r, struct child_job *job, st
 }
 
 int child_poll(struct child_job *job, struct child_end *out) {
-    int status = 0;
-    pid_t got = waitpid(job->pid, &status, WNOHANG);
-    if (got == 0 || (got < 0 && errno == EINTR)) {
+    int status = 0, ended = reap(job->pid, &status);
+    if (ended == 0) {
         if (job->deadline > 0.0 && !job->timed_out && seconds() > job->deadline) {
             job->timed_out = 1;
             (void)kill(-job->pid, SIGKILL);
@@ -157,23 +186,21 @@ int child_poll(struct child_job *job, struct child_end *out) {
     memset(out, 0, sizeof *out);
     out->exit_code = -1;
     out->timed_out = job->timed_out;
-    if (got > 0 && WIFEXITED(status)) out->exit_code = WEXITSTATUS(status);
-    if (got > 0 && WIFSIGNALED(status)) out->signal = WTERMSIG(status);
+    if (ended > 0 && WIFEXITED(status)) out->exit_code = WEXITSTATUS(status);
+    if (ended > 0 && WIFSIGNALED(status)) out->signal = WTERMSIG(status);
     memset(job, 0, sizeof *job);
     return 1;
 }
 
 enum status child_run(const struct child_request *r, struct child_end *out, struct err *err) {
-    pid_t pid = 0;
+    struct child_job job;
     memset(out, 0, sizeof *out);
     out->exit_code = -1;
-    if (r->args->overflow || r->args->n == 0)
-        return err_set(err, STATUS_LIMIT, "a command of more than %d arguments, or none", CHILD_ARGS);
-    RETURN_IF_ERROR(start(r, &pid, err));
-    int status = wait_for(pid, r->timeout_s, &out->timed_out);
-    if (status < 0) return err_set(err, STATUS_IO, "%s: lost: %s", r->args->argv[0], strerror(errno));
-    if (WIFEXITED(status)) out->exit_code = WEXITSTATUS(status);
-    if (WIFSIGNALED(status)) out->signal = WTERMSIG(status);
+    RETURN_IF_ERROR(child_begin(r, &job, err));
+    while (!child_poll(&job, out)) {
+        struct timespec nap = {0, POLL_NS};
+        (void)nanosleep(&nap, NULL);
+    }
     last_line_of(r->stderr_path, out->last_line);
     return STATUS_OK;
 }

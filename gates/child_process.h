@@ -44,13 +44,18 @@ struct child_job {
 };
 
 /* STATUS_IO when the program could not be started (the message names it); how it ended is in *out, whatever that is. The
- * child gets an empty standard input and dies with its parent. */
+ * child gets an empty standard input and a process group of its own, and dies with its parent; what it leaves behind in its
+ * group dies with it. */
 enum status child_run(const struct child_request *r, struct child_end *out, struct err *err);
 
 /* The same without waiting. r->stdout_path and r->stderr_path as in child_run; last_line stays empty. */
 enum status child_begin(const struct child_request *r, struct child_job *job, struct err *err);
 /* 1: it has ended, *out is how, and the job is free. Past its deadline it is killed (its group, and only that). */
 int child_poll(struct child_job *job, struct child_end *out);
+
+/* For a main: SIGINT, SIGTERM and SIGHUP, where they are not ignored, end the children's groups and then this process. The
+ * kernel ends a child whose parent dies, but not what that child has started. */
+void child_die_with_us(void);
 
 /* "exit 2: message", "killed by signal 11", "timed out": one phrase. */
 void child_end_text(const struct child_end *end, char out[320]);

@@ -8,9 +8,8 @@
  *   7 every difference within what a reordering can do (bound_of)   REGROUPING, or WRONG-VALUE where the fork that
  *     follows lies too wide for one (fork_too_wide): then a later op is wrong as well
  *   8 all differing values of B are one constant, A's are not       UNWRITTEN
- *   9 B's differing values, 8 or more of them (or the whole row),
- *     equal an earlier content of the buffer, or B's row is
- *     bit for bit another row                                       STALE
+ *   9 B's differing values are an earlier content of the buffer
+ *     (explain_stale.c)                                             STALE
  *  10 anything else                                                 WRONG-VALUE
  * Idea: the inputs of the first op are equal by construction, so the size and shape of its own difference decide.
  * Source: ours. Exercise: ctest -R unit.explain */
@@ -19,8 +18,6 @@
 
 #include "gates/explain_parts.h"
 #include "gates/metrics.h"
-
-#define STALE_MIN 8 /* fewer equal values are a coincidence that small integers make easily */
 
 const char *explain_verdict_name(enum explain_verdict v) {
     static const char *const names[EXPLAIN_VERDICTS] = {"IDENTICAL",   "SAMPLING",       "REGROUPING",
@@ -36,20 +33,8 @@ int explain_exit_code(enum explain_verdict v) {
 
 /* ---- shapes of a difference ------------------------------------------------------------------------------------ */
 
-static int bits_equal(float x, float y) {
-    size_t first = 0;
-    return metrics_bits_differ(&x, &y, 1, &first) == 0;
-}
-
-/* One row of both sides and the op it is of. */
-struct pair {
-    const float *a, *b; /* [n] */
-    size_t n;
-    const struct tape_capture *of_b;
-    int index_b;
-};
-
-static int find_pair(const struct explain_evidence *e, const struct explain_result *out, struct pair *p) {
+static int find_pair(const struct explain_evidence *e, const struct explain_result *out,
+                     struct explain_pair *p) {
     const struct tape_capture *a = tape_capture_at(&e->kept[0], out->worst_pos);
     const struct tape_capture *b = tape_capture_at(&e->kept[1], out->worst_pos);
     int i = a == NULL ? -1 : tape_find(&a->ops, &out->first, 0);
@@ -64,75 +49,27 @@ static int find_pair(const struct explain_evidence *e, const struct explain_resu
 }
 
 /* All differing values of B are one value; *value is it. With all_nan they must be NaN, else A's must vary. */
-static int one_constant(const struct pair *p, int all_nan, float *value) {
+static int one_constant(const struct explain_pair *p, int all_nan, float *value) {
     size_t n = 0, first = 0;
     int a_varies = 0;
     for (size_t i = 0; i < p->n; i++) {
-        if (bits_equal(p->a[i], p->b[i])) continue;
+        if (explain_bits_equal(p->a[i], p->b[i])) continue;
         if (n++ == 0) first = i;
-        if (!bits_equal(p->b[i], p->b[first])) return 0;
-        a_varies |= !bits_equal(p->a[i], p->a[first]);
+        if (!explain_bits_equal(p->b[i], p->b[first])) return 0;
+        a_varies |= !explain_bits_equal(p->a[i], p->a[first]);
     }
     *value = n > 0 ? p->b[first] : 0.0f;
     if (all_nan) return n > 0 && isnan(*value);
     return (n > 1 && a_varies) || (n == 1 && fpclassify(*value) == FP_ZERO);
 }
 
-/* Every differing value of B equals the value of the same element in `old`. */
-static int holds_old(const struct pair *p, const float *old) {
-    for (size_t i = 0; i < p->n; i++)
-        if (!bits_equal(p->a[i], p->b[i]) && !bits_equal(p->b[i], old[i])) return 0;
-    return 1;
-}
-
-static int stale_in(const struct pair *p, const struct tape_capture *c, int n_ops, char *what, size_t room) {
-    for (int i = n_ops - 1; i >= 0; i--) {
-        const struct tape_op *op = &c->ops.op[i];
-        if (op->cols != (int64_t)p->n || !holds_old(p, explain_values(c, i))) continue;
-        (void)snprintf(what, room, "what %s of layer %d at position %d holds", op->tensor, op->layer, c->pos);
-        return 1;
-    }
-    return 0;
-}
-
-static const struct tape_row *row_at(const struct tape *t, int pos) {
-    for (size_t i = 0; i < t->n_rows; i++)
-        if (t->rows[i].pos == pos) return &t->rows[i];
-    return NULL;
-}
-
-/* The whole row of B is another row of the same op, of either side. Where A's two rows are equal as well (the same token
- * twice, before positions matter) that says nothing. */
-static int another_row(const struct explain_evidence *e, const struct explain_result *out, char *what,
-                       size_t room) {
-    const struct tape_row *a = row_at(&e->rows[0], out->worst_pos), *b = row_at(&e->rows[1], out->worst_pos);
-    for (int side = 0; a != NULL && b != NULL && side < 2; side++)
-        for (size_t i = 0; i < e->rows[side].n_rows; i++) {
-            const struct tape_row *row = &e->rows[side].rows[i], *twin = row_at(&e->rows[0], row->pos);
-            if (row->pos == out->worst_pos || row->sum != b->sum) continue;
-            if (twin != NULL && twin->sum == a->sum) continue;
-            (void)snprintf(what, room, "the row of position %d", row->pos);
-            return 1;
-        }
-    return 0;
-}
-
-static int is_stale(const struct explain_evidence *e, const struct explain_result *out, const struct pair *p,
-                    char *what, size_t room) {
-    uint64_t differing = out->first_delta.differing;
-    if (differing < STALE_MIN && differing < p->n) return 0;
-    const struct tape_capture *before = e->before < 0 ? NULL : tape_capture_at(&e->kept[1], e->before);
-    return stale_in(p, p->of_b, p->index_b, what, room) ||
-           (before != NULL && stale_in(p, before, before->ops.n, what, room)) ||
-           another_row(e, out, what, room);
-}
-
 /* ---- how much a reordering can do -------------------------------------------------------------------------------- */
 
-/* Row length of the latest prepared input before op i: the K of a matrix product; 0 when there is none (route f32). */
+/* Row length of the latest prepared input before op i: the K of a matrix product; 0 for f32, which truncates nothing. */
 static int64_t input_length(const struct tape_capture *c, int i) {
     for (int j = i - 1; j >= 0; j--)
-        if (tape_is_input(&c->ops.op[j])) return c->ops.op[j].cols;
+        if (tape_is_input(&c->ops.op[j]))
+            return strstr(c->ops.op[j].tensor, ".f32") != NULL ? 0 : c->ops.op[j].cols;
     return 0;
 }
 
@@ -160,7 +97,7 @@ static double step_bound(const struct tape_capture *b, int i, const char *op) {
 }
 
 static double bound_of(const struct explain_request *r, const struct explain_result *out,
-                       const struct pair *p) {
+                       const struct explain_pair *p) {
     double step = metrics_ulp_size(out->first_delta.row_max, 23, -126);
     double bound = step_bound(p->of_b, p->index_b, out->first.op) * step;
     if (strcmp(out->first.op, "attention") == 0) bound = attention_bound(r, p->of_b, p->index_b);
@@ -202,7 +139,7 @@ static void where(const struct explain_result *out, char text[160]) {
 static void judge_values(const struct explain_request *r, const struct explain_evidence *e,
                          struct explain_result *out, const char *op) {
     const struct explain_delta *d = &out->first_delta;
-    struct pair p;
+    struct explain_pair p;
     float value = 0.0f;
     double margin;
     char what[160];
@@ -251,7 +188,7 @@ static void judge_values(const struct explain_request *r, const struct explain_e
                  "on side B "
                  "where side A has values. Look at the guard of the last tile and at launch errors.",
                  op, (unsigned long long)d->differing, (double)value);
-    } else if (is_stale(e, out, &p, what, sizeof what)) {
+    } else if (explain_stale(e, out, &p, what, sizeof what)) {
         CONCLUDE(EXPLAIN_STALE,
                  "A stale buffer in %s: its inputs are equal, and the %llu values that differ are, bit for "
                  "bit, %s. "

@@ -7,6 +7,11 @@
 #include "gates/explain_parts.h"
 #include "gates/metrics.h"
 
+int explain_bits_equal(float x, float y) {
+    size_t first = 0;
+    return metrics_bits_differ(&x, &y, 1, &first) == 0;
+}
+
 const float *explain_values(const struct tape_capture *c, int i) {
     return c->values + c->ops.op[i].at;
 }
@@ -19,10 +24,9 @@ static void note_worst(struct explain_delta *d, size_t at, float a, float b, dou
 }
 
 static void measure_element(struct explain_delta *d, size_t at, float a, float b) {
-    size_t first = 0;
     d->hist.n[ulp_bucket_of(a, b)]++;
     if (isfinite(a) && fabs((double)a) > d->row_max) d->row_max = fabs((double)a);
-    if (metrics_bits_differ(&a, &b, 1, &first) == 0) return;
+    if (explain_bits_equal(a, b)) return;
     double e = fabs((double)a - (double)b);
     uint32_t ulps = metrics_ulps(a, b);
     if (d->differing == 0 || (!isnan(d->max_abs) && !(e <= d->max_abs))) note_worst(d, at, a, b, e);

@@ -30,6 +30,21 @@ void explain_judge(const struct explain_request *r, const struct explain_evidenc
 /* The same where no op differs. */
 void explain_judge_equal(const struct explain_request *r, struct explain_result *out);
 
+/* The row of the first op at worst_pos, of both sides. */
+struct explain_pair {
+    const float *a, *b; /* [n] */
+    size_t n;
+    const struct tape_capture *of_b;
+    int index_b;
+};
+
+/* 1 when what differs on side B is what its buffer held before; `what` then ends the sentence "the values are, bit for
+ * bit, ..". */
+int explain_stale(const struct explain_evidence *e, const struct explain_result *out,
+                  const struct explain_pair *p, char *what, size_t room);
+
+int explain_bits_equal(float x, float y); /* NaN is one class */
+
 /* Values of op i of a capture: [op.cols]. */
 const float *explain_values(const struct tape_capture *c, int i);
 

@@ -11,6 +11,8 @@
 
 #define CACHE_ROWS 256 /* cache rows looked at in one go */
 #define HELD_MAX   8   /* events whose op has not been launched yet */
+#define BUFFERS_MAX                                                                                          \
+    512 /* buffers told apart: those of a workspace, and two halves of a cache for each layer */
 
 struct recorder {
     engine *engine;
@@ -28,7 +30,9 @@ struct recorder {
     struct tap_event held[HELD_MAX]; /* [n_held], oldest first */
     int n_held;
     struct kernel_count before[BACKEND_KERNELS_MAX];
-    char kernel[TAPE_NAME]; /* what ran for the current events */
+    char kernel[TAPE_NAME];           /* what ran for the current events */
+    const void *buffers[BUFFERS_MAX]; /* [n_buffers] where results were left */
+    int n_buffers;
 };
 
 /* ---- memory ---------------------------------------------------------------------------------------------------- */
@@ -79,13 +83,23 @@ struct rows {
     int layer;
     struct row_span at;
     const int32_t *pos; /* [at.n] */
+    const void *buffer; /* NULL: at.data */
 };
 
 static int is_head(const struct rows *y) {
     return y->layer < 0 && strcmp(y->op, "embed") != 0;
 }
 
-static struct tape_op describe(const struct recorder *r, const struct rows *y) {
+/* Addresses by order of appearance; -1 past BUFFERS_MAX. */
+static int buffer_number(struct recorder *r, const void *address) {
+    int i = 0;
+    while (i < r->n_buffers && r->buffers[i] != address) i++;
+    if (i == BUFFERS_MAX) return -1;
+    if (i == r->n_buffers) r->buffers[r->n_buffers++] = address;
+    return i;
+}
+
+static struct tape_op describe(struct recorder *r, const struct rows *y) {
     struct tape_op op;
     memset(&op, 0, sizeof op);
     op.layer = y->layer;
@@ -93,6 +107,7 @@ static struct tape_op describe(const struct recorder *r, const struct rows *y) {
     (void)snprintf(op.op, sizeof op.op, "%s", y->op);
     (void)snprintf(op.tensor, sizeof op.tensor, "%s", y->tensor);
     (void)snprintf(op.kernel, sizeof op.kernel, "%s", r->kernel);
+    op.buffer = buffer_number(r, y->buffer != NULL ? y->buffer : y->at.data);
     return op;
 }
 
@@ -180,7 +195,8 @@ static enum status take(struct recorder *r, struct backend *b, const struct rows
 
 static enum status take_data(struct recorder *r, struct backend *b, const struct tap_event *e,
                              struct err *err) {
-    struct rows y = {e->op, e->tensor, e->layer, {ROWS_F32, e->data, e->rows, e->cols, e->cols}, e->pos};
+    struct rows y = {e->op,  e->tensor, e->layer, {ROWS_F32, e->data, e->rows, e->cols, e->cols},
+                     e->pos, NULL};
     return take(r, b, &y, err);
 }
 
@@ -192,9 +208,9 @@ static enum status take_q8(struct recorder *r, struct backend *b, const struct t
     (void)snprintf(d_name, sizeof d_name, "%.30s.d", tensor);
     (void)snprintf(sum_name, sizeof sum_name, "%.30s.sum", tensor);
     const struct rows parts[] = {
-        {e->op, tensor, e->layer, {ROWS_I8, e->act->q, e->rows, e->cols, e->cols}, e->pos},
-        {e->op, d_name, e->layer, {ROWS_F32, e->act->d, e->rows, blocks, blocks}, e->pos},
-        {e->op, sum_name, e->layer, {ROWS_I16, e->act->sum, e->rows, groups, groups}, e->pos}};
+        {e->op, tensor, e->layer, {ROWS_I8, e->act->q, e->rows, e->cols, e->cols}, e->pos, NULL},
+        {e->op, d_name, e->layer, {ROWS_F32, e->act->d, e->rows, blocks, blocks}, e->pos, NULL},
+        {e->op, sum_name, e->layer, {ROWS_I16, e->act->sum, e->rows, groups, groups}, e->pos, NULL}};
     for (int i = 0; i < 3; i++) RETURN_IF_ERROR(take(r, b, &parts[i], err));
     return STATUS_OK;
 }
@@ -204,10 +220,15 @@ static enum status take_act(struct recorder *r, struct backend *b, const struct 
     char tensor[TAPE_NAME];
     enum act_kind kind = e->act->kind;
     (void)snprintf(tensor, sizeof tensor, "%.24s.%s", e->tensor, act_kind_name(kind));
-    if (kind == ACT_F32) return STATUS_OK; /* aliases its input */
+    if (kind == ACT_F32) { /* it is its input; that it was prepared at all is the news */
+        struct rows y = {e->op,  tensor, e->layer, {ROWS_F32, e->act->f32, e->rows, e->cols, e->cols},
+                         e->pos, NULL};
+        return take(r, b, &y, err);
+    }
     if (kind != ACT_F16) return take_q8(r, b, e, tensor, err);
     int64_t stride = (e->cols + TC_K - 1) / TC_K * TC_K;
-    struct rows y = {e->op, tensor, e->layer, {ROWS_F16, e->act->f16, e->rows, e->cols, stride}, e->pos};
+    struct rows y = {e->op,  tensor, e->layer, {ROWS_F16, e->act->f16, e->rows, e->cols, stride},
+                     e->pos, NULL};
     return take(r, b, &y, err);
 }
 
@@ -225,8 +246,12 @@ static enum status take_kv(struct recorder *r, struct backend *b, const struct t
                            struct err *err) {
     const struct kv_cache *kv = e->kv[0];
     r->kv = kv;
-    struct rows k = {e->op, "k_cache", e->layer, cache_span(kv, kv->k, e->layer, e->pos[0], e->rows), e->pos};
-    struct rows v = {e->op, "v_cache", e->layer, cache_span(kv, kv->v, e->layer, e->pos[0], e->rows), e->pos};
+    const void *of_k = cache_span(kv, kv->k, e->layer, 0, 0).data,
+               *of_v = cache_span(kv, kv->v, e->layer, 0, 0).data;
+    struct row_span k_rows = cache_span(kv, kv->k, e->layer, e->pos[0], e->rows);
+    struct row_span v_rows = cache_span(kv, kv->v, e->layer, e->pos[0], e->rows);
+    struct rows k = {e->op, "k_cache", e->layer, k_rows, e->pos, of_k};
+    struct rows v = {e->op, "v_cache", e->layer, v_rows, e->pos, of_v};
     RETURN_IF_ERROR(take(r, b, &k, err));
     return take(r, b, &v, err);
 }
@@ -240,6 +265,7 @@ static enum status take_cache_seen(struct recorder *r, struct backend *b, const 
     op.layer = e->layer;
     op.rows = c->pos + 1;
     op.cols = 1;
+    op.buffer = -1;
     op.at = c->n_values;
     (void)snprintf(op.op, sizeof op.op, "kv_read");
     (void)snprintf(op.tensor, sizeof op.tensor, "kv");

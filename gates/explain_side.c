@@ -143,10 +143,15 @@ static enum status run_binary(const struct explain_side *s, const struct tape_pl
     child_add_pair(&args, "-m", s->model);
     child_add_engine(&args, &s->config);
     add_plan(&args, plan, &f);
-    struct child_request r = {&args, s->env, f.output, f.errors, 0.0};
+    struct child_request r = {&args, s->env, f.output, f.errors, s->timeout_s};
     enum status st = write_tokens(plan, f.tokens, err);
     if (st == STATUS_OK) st = child_run(&r, &end, err);
-    if (st == STATUS_OK && end.exit_code != 0) {
+    if (st == STATUS_OK && end.timed_out) {
+        st = err_set(
+            err, STATUS_UNSUPPORTED,
+            "%s trace: no end after %.6g s, killed with what it had started (--timeout S gives it longer)",
+            s->binary, s->timeout_s);
+    } else if (st == STATUS_OK && end.exit_code != 0) {
         child_end_text(&end, how);
         st = err_set(err, STATUS_UNSUPPORTED, "%s trace: %s", s->binary, how);
     }

@@ -13,6 +13,7 @@ struct explain_side {
     struct engine_config config;
     const char *binary;     /* NULL: this process; otherwise a forkgate that has the `trace` command */
     const char *const *env; /* for the binary: "NAME=VALUE", NULL-terminated; may be NULL */
+    double timeout_s;       /* of one run of the binary; 0: none */
     engine *engine;         /* private: opened by the first run, closed by explain_side_close */
 };
 

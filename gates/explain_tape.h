@@ -42,9 +42,10 @@ struct tape_step {
 struct tape_op {
     int layer;              /* -1: embed and head */
     char op[TAPE_NAME];     /* "attention" */
-    char tensor[TAPE_NAME]; /* "attn"; act_prepare: "attn_norm.f16", "attn_norm.q8_32" and .d, .sum */
+    char tensor[TAPE_NAME]; /* "attn"; act_prepare: "attn_norm.f32", ".f16", or ".q8_32" and .d, .sum */
     char kernel[TAPE_NAME]; /* what the launch census says ran; empty where it cannot tell */
     int64_t rows, cols;
+    int buffer; /* equal numbers on one side: the same memory; -1: not known */
     uint64_t sum;
     size_t at; /* captures: first value */
 };

@@ -10,7 +10,7 @@
 #include "gates/table.h"
 #include "gates/tensor_dump.h"
 
-#define WIRE_NOTE "forkgate trace 1"
+#define WIRE_NOTE "forkgate trace 2"
 #define COST_NOTE                                                                                            \
     "bytes summed %" PRIu64 " copied %" PRIu64 " held %" PRIu64 /* a trace without it is read too */
 
@@ -24,6 +24,7 @@ enum column {
     KERNEL,
     ROWS,
     COLS,
+    BUFFER,
     SUM,
     ROW,
     ID1,
@@ -33,9 +34,9 @@ enum column {
     COLUMNS
 };
 
-static const char *const columns[COLUMNS] = {"kind",     "step",   "pos",    "layer", "op",
-                                             "tensor",   "kernel", "rows",   "cols",  "sum",
-                                             "row_hash", "id1",    "logit1", "id2",   "logit2"};
+static const char *const columns[COLUMNS] = {"kind",   "step",   "pos",  "layer",  "op",  "tensor",
+                                             "kernel", "rows",   "cols", "buffer", "sum", "row_hash",
+                                             "id1",    "logit1", "id2",  "logit2"};
 
 /* ---- writing --------------------------------------------------------------------------------------------------- */
 
@@ -75,6 +76,7 @@ static void put_op(table_writer *w, const char *kind, int pos, const struct tape
     table_put_text(w, op->kernel);
     table_put_i64(w, op->rows);
     table_put_i64(w, op->cols);
+    table_put_i64(w, op->buffer);
     put_sum(w, op->sum);
     put_empty(w, COLUMNS - ROW);
     table_end_row(w);
@@ -86,6 +88,7 @@ static void put_row(table_writer *w, const struct tape_row *row) {
     table_put_i64(w, row->pos);
     put_empty(w, COLS - LAYER);
     table_put_i64(w, row->cols);
+    table_put_empty(w);
     put_sum(w, row->sum);
     put_empty(w, COLUMNS - ROW);
     table_end_row(w);
@@ -176,6 +179,7 @@ static enum status read_op(const table *t, size_t row, struct tape_op *op, struc
     RETURN_IF_ERROR(get_int(t, row, LAYER, &op->layer, err));
     RETURN_IF_ERROR(table_integer(t, row, ROWS, 0, INT32_MAX, &op->rows, err));
     RETURN_IF_ERROR(table_integer(t, row, COLS, 0, INT32_MAX, &op->cols, err));
+    RETURN_IF_ERROR(get_int(t, row, BUFFER, &op->buffer, err));
     RETURN_IF_ERROR(get_sum(t, row, &op->sum, err));
     (void)snprintf(op->op, sizeof op->op, "%s", table_cell(t, row, OP, NULL));
     (void)snprintf(op->tensor, sizeof op->tensor, "%s", table_cell(t, row, TENSOR, NULL));

@@ -11,6 +11,7 @@ p.add_argument("--url", required=True, help="http://127.0.0.1:8080")
 p.add_argument("--prompt", required=True, help="file; its bytes are the prompt")
 p.add_argument("--out", required=True, help="prefix of the files: PREFIX-completion.json, ..")
 p.add_argument("--want", default="completion,completions,chat", help="which of completion,completions,chat")
+p.add_argument("--extra", default="{}", help="JSON fields beside them: '{\"return_token_ids\": true}'")
 p.add_argument("-n", type=int, default=64, help="tokens")
 a = p.parse_args()
 
@@ -26,7 +27,7 @@ requests = {
 for name in a.want.split(","):
     path, body = requests[name]
     for stream, ending in ((False, "json"), (True, "sse")):
-        request = urllib.request.Request(a.url + path, json.dumps(body | {"stream": stream}).encode(),
+        request = urllib.request.Request(a.url + path, json.dumps(body | json.loads(a.extra) | {"stream": stream}).encode(),
                                          {"content-type": "application/json"})
         with urllib.request.urlopen(request) as answer, open(f"{a.out}-{name}.{ending}", "wb") as f:
             f.write(answer.read())

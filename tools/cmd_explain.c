@@ -20,7 +20,7 @@ struct explain_args {
     int n_env[2];
     const char *file, *text, *csv, *margins;
     enum table_eol eol;
-    int n, all_ops, copies;
+    int n, all_ops, copies, timeout;
 };
 
 enum {
@@ -28,6 +28,7 @@ enum {
     OPT_BINARY_B,
     OPT_ENV_A,
     OPT_ENV_B,
+    OPT_TIMEOUT,
     OPT_CSV,
     OPT_MARGINS,
     OPT_EOL,
@@ -40,6 +41,9 @@ static const struct argp_option options[] = {
     {"binary-b", OPT_BINARY_B, "PATH", 0, "the same for side B", 1},
     {"env-a", OPT_ENV_A, "NAME=VALUE", 0, "environment of side A's binary; may be repeated", 1},
     {"env-b", OPT_ENV_B, "NAME=VALUE", 0, "the same for side B", 1},
+    {"timeout", OPT_TIMEOUT, "S", 0,
+     "seconds a run of a side's binary may take before it is killed (default 600; up to three runs a side)",
+     1},
     {"file", 'f', "FILE", 0, "prompt (default: fixtures/prompts/NAME as the dump names it)", 1},
     {"prompt", 'p', "TEXT", 0, "prompt text", 1},
     {"n", 'n', "N", 0, "steps at most (default: to the fork, or to the end of A)", 1},
@@ -81,6 +85,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case OPT_ENV_A:
     case OPT_ENV_B:
         add_env(state, a, key - OPT_ENV_A, arg);
+        return 0;
+    case OPT_TIMEOUT:
+        a->timeout = cli_number(state, "--timeout", arg, 1, 1 << 30);
         return 0;
     case 'f':
         a->file = arg;
@@ -172,6 +179,7 @@ static enum status configure(struct explain_job *job, int side, const dump *d, i
     out->config = scratch.engine.config;
     out->binary = job->args->binary[side];
     out->env = job->args->env[side];
+    out->timeout_s = job->args->timeout;
     return STATUS_OK;
 }
 
@@ -321,6 +329,7 @@ static int run(int argc, char **argv) {
     struct err err = {""};
     memset(&a, 0, sizeof a);
     memset(&job, 0, sizeof job);
+    a.timeout = 600;
     cli_engine_default(&a.engine);
     cli_parse(&argp, argc, argv, &a);
     job.args = &a;

@@ -9,6 +9,7 @@
 
 #include "build_info.h"
 #include "engine/fault.h"
+#include "gates/child_process.h"
 #include "gates/generate.h"
 #include "tools/cli.h"
 #include "tools/commands.h"
@@ -87,6 +88,7 @@ static int print_manual(int argc, char **argv) {
 
 int main(int argc, char **argv) {
     (void)signal(SIGXFSZ, SIG_IGN); /* a file-size limit is a write error with a message, not a death */
+    child_die_with_us();
     if (start_faults() != 0) return EXIT_TROUBLE;
     if (argc < 2) {
         fprintf(stderr, "forkgate: give a command (forkgate --help lists them)\n");

@@ -73,6 +73,37 @@ trouble "$forkgate" explain a.fgd --binary-b ./chatty "${prompt[@]}"
 trouble "$forkgate" explain a.fgd --binary-b ./absent "${prompt[@]}"
 has err './absent: cannot be run'
 
+# a binary that hangs is killed with what it has started; so it is when explain itself is told to end
+printf '#!/bin/sh\nsleep 977 &\necho $! >>%s/started\nwait\n' "$work" >hang
+printf '#!/bin/sh\nsleep 977 &\necho $! >>%s/started\necho nonsense\n' "$work" >leaves
+chmod +x hang leaves
+gone() { # NAME: nothing that was started is left, within two seconds
+  [ -s started ] || fail "$1: nothing was started"
+  for _ in $(seq 40); do
+    # shellcheck disable=SC2046
+    ps -o stat= -p $(paste -sd, started) | grep -qv Z || return 0
+    sleep 0.05
+  done
+  fail "$1: left running: $(ps -o pid=,args= -p "$(paste -sd, started)")"
+}
+trouble "$forkgate" explain a.fgd --binary-b ./hang --timeout 1 "${prompt[@]}"
+has err 'side B: ./hang trace: no end after 1 s, killed with what it had started (--timeout S gives it longer)'
+gone 'a time-out'
+rm started
+trouble "$forkgate" explain a.fgd --binary-b ./leaves "${prompt[@]}"
+gone 'a binary that leaves something running'
+for signal in INT TERM HUP; do
+  rm -f started
+  # a command in the background ignores SIGINT from its start: env gives it the default back
+  env --default-signal=INT "$forkgate" explain a.fgd --binary-a ./hang "${prompt[@]}" >out 2>err &
+  explain=$!
+  for _ in $(seq 100); do [ -s started ] && break; sleep 0.05; done
+  kill -$signal $explain
+  wait $explain
+  [ $? -gt 128 ] || fail "SIG$signal ends explain"
+  gone "SIG$signal"
+done
+
 # a legal regrouping does not excuse a fault behind it: the fork is too wide for one
 long=(-f "$tests/../fixtures/prompts/whale-512.txt")
 expect 0 "$forkgate" generate "${long[@]}" -n 12 -o long.fgd
