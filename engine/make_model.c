@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "make_plan.h"
@@ -243,15 +244,18 @@ enum status make_model(const struct make_model_request *r, struct err *err) {
     if (r->from != NULL && (r->shape != NULL || r->arch != NULL))
         return err_set(err, STATUS_USAGE,
                        "a requantised model keeps its shape: neither shape nor arch can be set");
+    struct stat st;
+    if (stat(r->out, &st) == 0 && !S_ISREG(st.st_mode)) /* the rename below would replace a device */
+        return err_set(err, STATUS_USAGE, "%s: exists and is not a regular file", r->out);
     size_t bytes = strlen(r->out) + sizeof ".part";
     char *part = malloc(bytes);
     if (part == NULL) return err_set(err, STATUS_NOMEM, "no memory for make-model");
     (void)snprintf(part, bytes, "%s.part", r->out);
     FILE *f = fopen(part, "wb");
     enum status s =
-        f == NULL ? err_set(err, STATUS_IO, "%s: %s", part, strerror(errno)) : write_file(r, &q, f, err);
+        f == NULL ? err_set(err, STATUS_IO, "%s: %s", r->out, strerror(errno)) : write_file(r, &q, f, err);
     if (f != NULL && fclose(f) != 0 && s == STATUS_OK)
-        s = err_set(err, STATUS_IO, "%s: %s", part, strerror(errno));
+        s = err_set(err, STATUS_IO, "%s: %s", r->out, strerror(errno));
     if (s == STATUS_OK && rename(part, r->out) != 0)
         s = err_set(err, STATUS_IO, "%s: %s", r->out, strerror(errno));
     if (s != STATUS_OK && f != NULL) (void)remove(part);

@@ -3,10 +3,12 @@
  * bytes (of a script only the script's).
  * Source: ours. Exercise: ctest -R unit.bisect */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "gates/bisect.h"
+#include "gates/file_out.h"
 #include "gates/table.h"
 
 enum column { BINARY, HASH, OUTCOME, STEP, REASON, COLUMNS };
@@ -84,13 +86,13 @@ static void put_item(table_writer *w, const struct bisect_item *item) {
     table_end_row(w);
 }
 
-/* Written whole beside the old one, then renamed: an interrupted run leaves the old state or the new one. */
+/* Written whole or not at all: an interrupted run leaves the old state or the new one. */
 enum status bisect_state_save(const struct bisect_request *r, struct err *err) {
-    char temp[4200], note[512];
+    char note[512], *text = NULL;
+    size_t bytes = 0;
     table_writer *w = NULL;
-    (void)snprintf(temp, sizeof temp, "%.4000s.tmp%ld", r->state, (long)getpid());
-    FILE *f = fopen(temp, "wb");
-    if (f == NULL) return err_set(err, STATUS_IO, "%s: cannot be written", temp);
+    FILE *f = open_memstream(&text, &bytes);
+    if (f == NULL) return err_set(err, STATUS_NOMEM, "%s: out of memory", r->state);
     question(r, note);
     fprintf(f, "# %s\n", note);
     enum status s = table_writer_open(NULL, f, TABLE_LF, columns, COLUMNS, &w, err);
@@ -99,8 +101,8 @@ enum status bisect_state_save(const struct bisect_request *r, struct err *err) {
     if (s == STATUS_OK) s = table_writer_finish(w, err);
     int broken = ferror(f);
     broken |= fclose(f) != 0;
-    if (s == STATUS_OK && (broken || rename(temp, r->state) != 0))
-        s = err_set(err, STATUS_IO, "%s: cannot be written", r->state);
-    if (s != STATUS_OK) (void)unlink(temp);
+    if (s == STATUS_OK && broken) s = err_set(err, STATUS_NOMEM, "%s: out of memory", r->state);
+    if (s == STATUS_OK) s = file_out_whole(r->state, text, bytes, err);
+    free(text);
     return s;
 }

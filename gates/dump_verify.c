@@ -47,10 +47,11 @@ static const char *row_fault(const dump *d, uint64_t i, const struct dump_record
 
 static const char *record_fault(const dump *d, uint64_t i) {
     const struct dump_record *r = dump_record_at(d, i);
+    if (!(r->flags & DUMP_NO_TOP1) && not_finite(r->logit1)) /* the cause, before the id that came of it */
+        return "the top-1 logit is NaN or infinite";
     if (!(r->flags & DUMP_NO_ID) && (uint32_t)r->token >= d->n_vocab)
         return "the token id is outside the vocabulary";
     if (!(r->flags & DUMP_NO_TOP1)) {
-        if (not_finite(r->logit1)) return "the top-1 logit is NaN or infinite";
         if ((uint32_t)r->id1 >= d->n_vocab && !(r->id1 == -1 && (r->flags & DUMP_NO_ID)))
             return "the top-1 id is outside the vocabulary";
     }

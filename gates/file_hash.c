@@ -5,12 +5,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define PIECE ((size_t)1 << 20)
 
 enum status file_hash(const char *path, struct hash128 *out, struct err *err) {
+    struct stat st;
     FILE *f = fopen(path, "rb");
     if (f == NULL) return err_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
+    if (fstat(fileno(f), &st) != 0 || !S_ISREG(st.st_mode)) { /* a device need not end */
+        (void)fclose(f);
+        return err_set(err, STATUS_IO, "%s: not a regular file", path);
+    }
     hash_stream *h = hash_open();
     uint8_t *buffer = malloc(PIECE);
     enum status s = h != NULL && buffer != NULL ? STATUS_OK : err_set(err, STATUS_NOMEM, "out of memory");

@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+
+#define STREAM_MAX ((size_t)256 << 20)
 
 static enum status slurp_stream(FILE *f, const char *path, size_t limit, char **out, size_t *n,
                                 struct err *err) {
@@ -37,8 +40,11 @@ static enum status slurp_stream(FILE *f, const char *path, size_t limit, char **
 static enum status slurp_up_to(const char *path, size_t limit, char **out, size_t *n, struct err *err) {
     *out = NULL;
     *n = 0;
+    struct stat st;
     FILE *f = fopen(path, "rb");
     if (f == NULL) return err_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
+    int endless = fstat(fileno(f), &st) != 0 || !S_ISREG(st.st_mode); /* for all one knows */
+    if (endless && limit > STREAM_MAX) limit = STREAM_MAX;
     enum status s = slurp_stream(f, path, limit, out, n, err);
     (void)fclose(f);
     return s;

@@ -1,6 +1,7 @@
 /* cli.c - see cli.h. */
 #include "tools/cli.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +27,21 @@ double cli_real(struct argp_state *state, const char *option, const char *arg, d
     return v;
 }
 
+static int has_failed;
+
 int cli_fail(const char *command, const struct err *err) {
+    cli_progress_end();
     fprintf(stderr, "forkgate: %s: %s\n", command, err->message);
+    has_failed = 1;
+    return EXIT_TROUBLE;
+}
+
+int cli_finish(const char *command, int code) {
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout)) return code;
+    if (!has_failed)
+        fprintf(stderr, "forkgate: %s%scannot write to standard output%s%s\n", command != NULL ? command : "",
+                command != NULL ? ": " : "", errno != 0 ? ": " : "", errno != 0 ? strerror(errno) : "");
     return EXIT_TROUBLE;
 }
 

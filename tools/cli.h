@@ -27,8 +27,11 @@ int cli_number(struct argp_state *state, const char *option, const char *arg, lo
 /* The same for a real number. */
 double cli_real(struct argp_state *state, const char *option, const char *arg, double low, double high);
 
-/* "forkgate COMMAND: message" on stderr; returns EXIT_TROUBLE. */
+/* "forkgate: COMMAND: message" on stderr; returns EXIT_TROUBLE. */
 int cli_fail(const char *command, const struct err *err);
+/* What a command ends with: code, or EXIT_TROUBLE and a line when its results did not reach standard output. Of a command
+ * that has failed already there is no second line. command: NULL for the binary itself. */
+int cli_finish(const char *command, int code);
 
 /* ---- engine options, as a child parser: --backend --route --arch --threads --chunk --no-graph --geometry --kv --simd
  *      -m, and the sampler's --repeat-penalty --temp --seed --ignore-eos ---- */

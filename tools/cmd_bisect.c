@@ -198,10 +198,7 @@ static int run_job(struct bisect_job *job, struct err *err) {
     r.state = a->state;
     r.tested = show;
     if (bisect_run(&r, &result, err) != STATUS_OK) return cli_fail("bisect", err);
-    int code = conclude(job, &result);
-    if (fflush(stdout) == 0 && !ferror(stdout)) return code;
-    fprintf(stderr, "forkgate: bisect: cannot write to standard output\n");
-    return EXIT_TROUBLE;
+    return conclude(job, &result);
 }
 
 static int run(int argc, char **argv) {

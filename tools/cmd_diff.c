@@ -152,12 +152,6 @@ static int close_csv(struct diff_run *run, int code) {
     return s == STATUS_OK ? code : cli_fail("diff", &err);
 }
 
-static int flush_stdout(int code) {
-    if (fflush(stdout) == 0 && !ferror(stdout)) return code;
-    fprintf(stderr, "forkgate: diff: cannot write to standard output\n");
-    return EXIT_TROUBLE;
-}
-
 static int compare_files(struct diff_run *run, const struct diff_options *o) {
     const struct diff_args *args = run->args;
     dump *a = NULL, *b = NULL;
@@ -178,7 +172,7 @@ static int compare_files(struct diff_run *run, const struct diff_options *o) {
     printf("forkgate: %s%s\n", diff_verdict_name(r.verdict), off_rails(&r) ? ", logits differ" : "");
     dump_close(a);
     dump_close(b);
-    return flush_stdout(close_csv(run, code));
+    return close_csv(run, code);
 }
 
 static const char *base_name(const char *path) {
@@ -222,7 +216,7 @@ static int compare_folders(struct diff_run *run, const struct diff_options *o) {
            (unsigned long long)v[DIFF_FORK], (unsigned long long)v[DIFF_LENGTH],
            (unsigned long long)v[DIFF_INVALID], (unsigned long long)v[DIFF_NOT_COMPARABLE],
            (unsigned long long)run->unusable);
-    return flush_stdout(close_csv(run, forked > 0 ? 1 : trouble > 0 ? EXIT_TROUBLE : 0));
+    return close_csv(run, forked > 0 ? 1 : trouble > 0 ? EXIT_TROUBLE : 0);
 }
 
 static int is_folder(const char *path) {

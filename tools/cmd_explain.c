@@ -315,10 +315,6 @@ static int report(struct explain_job *job, const struct explain_request *r, cons
         return cli_fail("explain", &err);
     if (a->margins != NULL && explain_margins_csv(a->margins, a->eol, e, &err) != STATUS_OK)
         return cli_fail("explain", &err);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        fprintf(stderr, "forkgate: explain: cannot write to standard output\n");
-        return EXIT_TROUBLE;
-    }
     return explain_exit_code(e->verdict);
 }
 

@@ -97,25 +97,25 @@ static void print_text(const dump *d) {
     (void)fputc('\n', stdout);
 }
 
-/* Results on stdout, how it ended on stderr. */
+/* Results on stdout, how it ended on stderr. A stream that cannot be judged is trouble, in one line. */
 static int report(const dump *d, const char *out) {
     char stream[HASH_TEXT_BYTES], logits[HASH_TEXT_BYTES];
     struct dump_results r = dump_results(d);
     const char *reason = NULL;
+    uint64_t bad = dump_first_invalid(d, &reason);
     hash_format(&r.stream, stream);
     hash_format(&r.logits, logits);
     print_text(d);
+    if (bad != UINT64_MAX) {
+        struct err err;
+        (void)err_set(&err, STATUS_INVALID, "INVALID from token %llu on: %s%s%s", (unsigned long long)bad,
+                      reason, out != NULL ? "; wrote " : "", out != NULL ? out : "");
+        return cli_fail("generate", &err);
+    }
+    if (fflush(stdout) != 0 || ferror(stdout)) return EXIT_TROUBLE; /* which main says */
     fprintf(stderr, "%llu tokens, stop %s, stream %s, logits %s\n", (unsigned long long)dump_count(d),
             provenance_get(dump_provenance(d), "stop"), stream, logits);
     if (out != NULL) fprintf(stderr, "wrote %s\n", out);
-    if (dump_first_invalid(d, &reason) != UINT64_MAX) {
-        fprintf(stderr, "forkgate: generate: INVALID: %s\n", reason);
-        return EXIT_TROUBLE;
-    }
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        fprintf(stderr, "forkgate: generate: cannot write to standard output\n");
-        return EXIT_TROUBLE;
-    }
     return 0;
 }
 

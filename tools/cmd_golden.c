@@ -160,7 +160,10 @@ static int verify_files(const struct golden_args *a, const struct golden_set *s)
     printf("golden: %zu intact, %zu damaged", intact, damaged);
     if (gaps.missing + gaps.orphans > 0) printf(", %zu missing, %zu orphans", gaps.missing, gaps.orphans);
     printf("\n");
-    if (intact == 0) fprintf(stderr, "forkgate: golden: nothing to verify under %s\n", s->dir);
+    if (intact + damaged == 0) {
+        (void)err_set(&err, STATUS_USAGE, "%s/manifest.csv names no such golden", s->dir);
+        return cli_fail("golden", &err);
+    }
     return damaged + gaps.missing > 0 || intact == 0 ? EXIT_TROUBLE : 0;
 }
 
@@ -171,24 +174,33 @@ struct made {
     int n, n_again;
 };
 
+/* What is being made: shown in front of each prompt. */
+struct making {
+    const char *route, *how;
+};
+
 static void show_progress(void *sink, const char *prompt, int done, int total) {
-    (void)sink;
-    cli_progress(prompt, (uint64_t)done, (uint64_t)total);
+    const struct making *making = sink;
+    char label[96];
+    (void)snprintf(label, sizeof label, "golden: route %s%s, %.40s", making->route, making->how, prompt);
+    cli_progress(label, (uint64_t)done, (uint64_t)total);
 }
 
 static enum status make_streams(const struct golden_args *a, int twice, struct made *out, struct err *err) {
+    struct making making = {"", ""};
     struct golden_maker m = {cli_source_dir(), a->engine.model, cli_self(),
-                             a->engine.config, show_progress,   NULL};
+                             a->engine.config, show_progress,   &making};
     memset(out, 0, sizeof *out);
     for (int r = 0; r < ROUTES; r++) {
         int n = 0;
         if (!a->routes[r]) continue;
         m.config.compute.route = r == 0 ? ROUTE_F16 : ROUTE_Q8;
-        fprintf(stderr, "making the streams of route %s\n", route_name(m.config.compute.route));
+        making.route = route_name(m.config.compute.route);
+        making.how = "";
         RETURN_IF_ERROR(golden_make(&m, out->first + out->n, &n, err));
         out->n += n;
         if (!twice) continue;
-        fprintf(stderr, "and again, each in a fresh process\n");
+        making.how = " again, in fresh processes";
         RETURN_IF_ERROR(golden_make_again(&m, out->again + out->n_again, &n, err));
         out->n_again += n;
     }

@@ -1,7 +1,6 @@
 /* forkgate.c - the one binary: a table of commands, --help, --version.
  * Not where anything is decided: a command parses, calls a library function and exits with its verdict.
  * Source: ours. Exercise: forkgate --help */
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,13 +67,6 @@ static int is_refused(const char *name, int argc, char **argv) {
     return 0;
 }
 
-/* A verdict that did not reach its reader is trouble, whatever it was. */
-static int finish_output(int code) {
-    if (fflush(stdout) == 0 && !ferror(stdout)) return code;
-    fprintf(stderr, "forkgate: cannot write to standard output: %s\n", strerror(errno));
-    return EXIT_TROUBLE;
-}
-
 /* --man, --completion bash: hidden from --help, for packagers; made from the option tables. -1: none of them. */
 static int print_manual(int argc, char **argv) {
     if (strcmp(argv[1], "--man") == 0)
@@ -83,7 +75,7 @@ static int print_manual(int argc, char **argv) {
         manual_print_bash(stdout);
     else
         return -1;
-    return finish_output(0);
+    return cli_finish(NULL, 0);
 }
 
 int main(int argc, char **argv) {
@@ -96,8 +88,8 @@ int main(int argc, char **argv) {
     }
     const char *name = argv[1];
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
-        return finish_output(print_help());
-    if (strcmp(name, "--version") == 0) return finish_output(print_version());
+        return cli_finish(NULL, print_help());
+    if (strcmp(name, "--version") == 0) return cli_finish(NULL, print_version());
     int printed = print_manual(argc, argv);
     if (printed >= 0) return printed;
     for (int i = 0; commands[i] != NULL; i++) {
@@ -106,7 +98,7 @@ int main(int argc, char **argv) {
         static char program[64];
         (void)snprintf(program, sizeof program, "forkgate %s", name);
         argv[1] = program;
-        return finish_output(commands[i]->run(argc - 1, argv + 1));
+        return cli_finish(name, commands[i]->run(argc - 1, argv + 1));
     }
     fprintf(stderr, "forkgate: unknown command '%s' (forkgate --help lists them)\n", name);
     return EXIT_TROUBLE;

@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# Every command x every kind of failure (a file that is missing, a folder, unreadable, empty, text, cut or endless; an output
+# that cannot be written; a full disk; numbers that cannot be judged): exit 2 and one line on stderr that names the place.
+# usage: errors.sh FORKGATE
+forkgate=$1
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+. "$root/tests/cli/expect.sh"
+model=$root/fixtures/models/seedling-q8_0.gguf
+single=$root/fixtures/prompts/single.txt
+
+# ---- sound files ----
+expect 0 "$forkgate" generate -p 'It was' -n 4 -o a.fgd
+expect 0 "$forkgate" generate -p 'It was' -n 4 --geometry fa_tkv=16 -o b.fgd
+expect 0 "$forkgate" inspect a.fgd && cp out a.csv
+expect 0 "$forkgate" run --tier parity --only op.add --csv run.csv
+printf 'id\n1\n2\n3\n' >ids.csv
+expect 0 "$forkgate" trace --tokens ids.csv --prompt-tokens 2 --capture 1 --values row.fgt
+
+# ---- files that are not ----
+mkdir dir
+ln -s loop loop # what open refuses of root too
+: >empty
+printf 'hello\nworld\n' >text
+head -c 3000 "$model" >cut.gguf
+head -c 700 a.fgd >cut.fgd
+head -c 100 row.fgt >cut.fgt
+head -c 90 run.csv >cut.csv
+checks=0
+
+# each LINE..: a command, where @ stands for each of $bad, which the one line has to name. Inside a word ~ stands for a blank.
+each() {
+  local line words b w
+  for b in $bad; do
+    for line in "$@"; do
+      words=()
+      for w in $line; do
+        w=${w//@/$b}
+        words+=("${w//\~/ }")
+      done
+      trouble timeout 60 "$forkgate" "${words[@]}"
+      has err "$b"
+      grep -q "^forkgate: ${words[0]}: " err || fail "not a line of its command: ${words[*]}"
+      checks=$((checks + 1))
+    done
+  done
+}
+
+models=('generate -m @ -p x -n 1' 'bench -m @ --rounds 1' 'trace -m @ --tokens ids.csv --prompt-tokens 1'
+  'replay -m @ --follow a.fgd -p It~was' 'explain a.fgd -m @ --geometry fa_tkv=16 -p It~was'
+  "bisect -m @ $forkgate $forkgate --golden a.fgd -p It~was" 'golden review -m @'
+  'make-model --from @ new.gguf' 'ab -m @ --a-geometry fa_tkv=16')
+dumps=('replay --follow @ -p It~was' 'diff @ a.fgd' 'diff a.fgd @' 'explain @ a.fgd' 'explain a.fgd @' "bisect $forkgate $forkgate --golden @"
+  'report html --diff a.fgd @ -o x.html')
+tables=('import @ -o x.fgd' 'report export @' 'report compare @ run.csv' 'report compare run.csv @' 'report html @ -o x.html'
+  'report html --explain @ -o x.html' 'report html --mutants @ -o x.html' 'trace --tokens @ --prompt-tokens 1'
+  'generate --battery @ -o o' 'replay --battery @ --follow dir -o o')
+others=('inspect @' 'golden show @')
+texts=('generate -f @ -n 1' 'bench -f @ --rounds 1' 'ab -f @ --a-geometry fa_tkv=16' 'replay --follow a.fgd -f @'
+  'explain a.fgd -f @ --geometry fa_tkv=16' 'diff a.fgd b.fgd --control @')
+bad='nothere loop'
+[ "$(id -u)" = 0 ] || { echo secret >locked && chmod 0 locked && bad+=' locked'; }
+each "${models[@]}" "${dumps[@]}" "${tables[@]}" "${others[@]}" "${texts[@]}"
+bad=dir
+each "${models[@]}" "${dumps[@]:0:6}" "${tables[@]}" "${others[@]}" "${texts[@]:0:5}"
+bad='empty text cut.gguf cut.fgd cut.csv /dev/zero'
+each "${models[@]}" "${dumps[@]}" "${others[@]}"
+bad='empty text cut.fgd'
+each "${tables[@]}"
+bad='cut.fgt cut.csv'
+each 'inspect @'
+bad=/dev/zero # has no end
+each 'report export @' 'import @ -o x.fgd' 'report html --mutants @ -o x.html' 'generate -f @'
+
+# ---- outputs ----
+mkfifo pipe # stands for a device: nothing but a file may be replaced
+bad='nowhere/x dir pipe'
+each 'generate -p x -n 1 -o @' 'replay --follow a.fgd -p It~was -o @' 'import a.csv -o @' 'make-model @' \
+  'trace --tokens ids.csv --prompt-tokens 2 --capture 1 --values @'
+[ -p pipe ] || fail 'a pipe was replaced by a file'
+tables=('diff a.fgd b.fgd --csv @' 'explain a.fgd --geometry fa_tkv=16 -p It~was --csv @' 'occupancy --csv @'
+  "bench --rounds 1 --warm 0 --decode 0 -f $single --csv @" 'explain a.fgd --geometry fa_tkv=16 -p It~was --margins @'
+  "bisect $forkgate $forkgate --golden a.fgd -p It~was --state @")
+bad='nowhere/x dir'
+for line in "${tables[@]}"; do
+  for b in $bad /dev/full; do
+    [[ $line == bisect* && $b == /dev/full ]] && continue # a state is read before it is written
+    words=()
+    for w in $line; do
+      w=${w//@/$b}
+      words+=("${w//\~/ }")
+    done
+    expect 2 "$forkgate" "${words[@]}"
+    lines err 1
+    has err "$b"
+    checks=$((checks + 1))
+  done
+done
+
+# ---- a full disk under standard output: one line, also where the command itself noticed ----
+for line in --help --version --man 'run --list' 'mutants --list' 'golden list' 'golden verify' 'golden show sm_90-f16/holmes' \
+  'generate -p x -n 1' 'replay --follow a.fgd -p It~was' 'diff a.fgd b.fgd' 'diff dir dir' 'explain a.fgd --geometry fa_tkv=16 -p It~was' \
+  "bisect $forkgate $forkgate --golden a.fgd -p It~was" 'trace --tokens ids.csv --prompt-tokens 2' 'inspect a.fgd' 'inspect row.fgt' \
+  "inspect $model" 'report export run.csv' 'report compare run.csv run.csv' 'report html run.csv' 'make-model new.gguf' occupancy \
+  "bench --rounds 1 --warm 0 --decode 0 -f $single" 'run --tier parity --only op.add'; do
+  words=()
+  for w in $line; do words+=("${w//\~/ }"); done
+  code=0
+  "$forkgate" "${words[@]}" >/dev/full 2>err </dev/null || code=$?
+  : >out
+  [ $code = 2 ] || fail "exit $code with a full disk: $line"
+  lines err 1
+  [[ $line == 'diff dir dir' ]] || grep -qE 'No space left|cannot (write|be written)' err || fail "does not say it: $line"
+  checks=$((checks + 1))
+done
+
+# ---- numbers that cannot be judged: a norm of F32 declared F16 is noise, every logit a NaN ----
+at=$(grep -abo output_norm.weight "$model" | head -n 1 | cut -d : -f 1)
+cp "$model" noise.gguf
+printf '\001' | dd of=noise.gguf bs=1 seek=$((at + 18 + 4 + 8)) conv=notrunc status=none
+for out in '' '-o noise.fgd'; do
+  # shellcheck disable=SC2086
+  expect 2 "$forkgate" generate -m noise.gguf -p 'It was' -n 1 $out
+  lines err 1
+  has err 'forkgate: generate: INVALID from token 0 on: the top-1 logit is NaN or infinite'
+done
+has err '; wrote noise.fgd'
+[ $checks -ge 250 ] || fail "only $checks failures were tried"
+echo "cli.errors: passed ($checks failures)"
