@@ -11,4 +11,7 @@
  * its numbers stay in the row, its note says that tier 4 judges it. Returns how many rows were moved. */
 size_t change_class_apply(struct gate_result *r);
 
+/* Is this row one of them? A gate with one is a SKIP where it would be a PASS. */
+int change_class_moved(const struct evidence *row);
+
 #endif

@@ -36,7 +36,7 @@ struct evidence {
     uint64_t seed;
     char ref[40], got[40]; /* hash or number compared */
     char provenance[40];   /* id: hash of the run's provenance text */
-    char repro[320];       /* a command that works when pasted */
+    char repro[640];       /* a command that works when pasted */
     char note[320];        /* what a tired engineer needs: worst element, reason of a SKIP, first bad block */
     double ms;
     char backend[8]; /* "cpu", "cuda": where the ops of this check ran; the runner fills it in */

@@ -41,9 +41,8 @@ static enum status describe_device(const struct engine_info *info, struct proven
     return provenance_setf(p, err, "runtime", "%d", info->device.runtime);
 }
 
-static enum status describe_options(const struct engine_info *info, struct provenance *p, struct err *err) {
+static enum status describe_options(const struct engine_config *c, struct provenance *p, struct err *err) {
     static const char *const simd[] = {"auto", "scalar", "avx2"};
-    const struct engine_config *c = &info->config;
     char geometry[96];
     geometry_format(&c->compute.geometry, geometry, sizeof geometry);
     RETURN_IF_ERROR(provenance_set(p, "backend", c->backend == BACKEND_CUDA ? "cuda" : "cpu", err));
@@ -70,16 +69,29 @@ static enum status describe_model(const engine *e, const struct engine_info *inf
     return provenance_setf(p, err, "n_vocab", "%d", info->n_vocab);
 }
 
-enum status generate_provenance(engine *e, struct provenance *p, struct err *err) {
-    struct engine_info info;
-    engine_describe(e, &info);
+static enum status describe_build(const struct engine_config *c, struct provenance *p, struct err *err) {
     RETURN_IF_ERROR(provenance_set(p, "tool", TOOL_NAME, err));
     RETURN_IF_ERROR(provenance_set(p, "commit", FORKGATE_COMMIT, err));
     RETURN_IF_ERROR(provenance_set(p, "dirty", FORKGATE_DIRTY, err));
     if (named_faults != NULL) RETURN_IF_ERROR(provenance_set(p, "faults", named_faults, err));
-    RETURN_IF_ERROR(describe_options(&info, p, err));
-    RETURN_IF_ERROR(describe_device(&info, p, err));
+    return describe_options(c, p, err);
+}
+
+static enum status describe_compiler(struct provenance *p, struct err *err) {
     RETURN_IF_ERROR(provenance_set(p, "compiler", COMPILER, err));
-    RETURN_IF_ERROR(provenance_set(p, "flags", FORKGATE_BUILD_FLAGS, err));
+    return provenance_set(p, "flags", FORKGATE_BUILD_FLAGS, err);
+}
+
+enum status generate_build_provenance(const struct engine_config *c, struct provenance *p, struct err *err) {
+    RETURN_IF_ERROR(describe_build(c, p, err));
+    return describe_compiler(p, err);
+}
+
+enum status generate_provenance(engine *e, struct provenance *p, struct err *err) {
+    struct engine_info info;
+    engine_describe(e, &info);
+    RETURN_IF_ERROR(describe_build(&info.config, p, err));
+    RETURN_IF_ERROR(describe_device(&info, p, err));
+    RETURN_IF_ERROR(describe_compiler(p, err));
     return describe_model(e, &info, p, err);
 }

@@ -26,6 +26,11 @@ static void put_run_verdict(FILE *out, const struct report_sum *s) {
     fprintf(out,
             "</h1>\n<p>%" PRIu64 " gates passed, %" PRIu64 " failed, %" PRIu64 " skipped; %zu checks</p>\n",
             passed, (uint64_t)s->n - passed - skipped, skipped, s->n_rows);
+    if (s->next[0] != '\0') {
+        fprintf(out, "<p>The whole verdict: <code>");
+        page_text(out, s->next);
+        fprintf(out, "</code></p>\n");
+    }
     for (size_t i = 0; i < s->n; i++) {
         if (s->gates[i].verdict == VERDICT_PASS || s->gates[i].verdict == VERDICT_SKIP) continue;
         fprintf(out, "<p><span class=\"word %s\">%s</span> <a href=\"#gate-", class_of(s->gates[i].verdict),
@@ -224,18 +229,18 @@ static enum status put_main(FILE *out, const struct report_page *p, const struct
     return STATUS_OK;
 }
 
-static void put_title(const struct report_page *p, const struct report_sum *s, char title[160]) {
+static void put_title(const struct report_page *p, const struct report_sum *s, char title[440]) {
     if (p->rows != NULL)
-        (void)snprintf(title, 160, "forkgate: %s", report_sum_headline(s));
+        (void)snprintf(title, 440, "forkgate: %s", report_sum_headline(s));
     else if (p->diff != NULL)
-        (void)snprintf(title, 160, "forkgate: %s", diff_verdict_name(p->diff->verdict));
+        (void)snprintf(title, 440, "forkgate: %s", diff_verdict_name(p->diff->verdict));
     else
-        (void)snprintf(title, 160, "forkgate report");
+        (void)snprintf(title, 440, "forkgate report");
 }
 
 static enum status put_page(FILE *out, const struct report_page *p, struct err *err) {
     struct report_sum s;
-    char title[160];
+    char title[440];
     RETURN_IF_ERROR(report_sum_rows(p->rows, p->n, &s, err));
     put_title(p, &s, title);
     page_begin(out, title);

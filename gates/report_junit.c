@@ -7,6 +7,7 @@
 
 #include "gates/file_out.h"
 #include "gates/report.h"
+#include "gates/report_sum.h"
 
 /* Length of a valid UTF-8 sequence at p that XML 1.0 may hold, 0 when there is none. */
 static size_t xml_sequence(const unsigned char *p) {
@@ -137,8 +138,15 @@ static void put_suite(FILE *f, const struct evidence *rows, const size_t *repeat
     fprintf(f, "  </testsuite>\n");
 }
 
-static void put_report(FILE *f, const struct evidence *rows, const size_t *repeats, size_t n) {
-    fprintf(f, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"forkgate\">\n");
+/* The name of the whole says what the tests add up to: green ones alone are no landing verdict. */
+static void put_report(FILE *f, const struct evidence *rows, const size_t *repeats, size_t n,
+                       const struct report_sum *s) {
+    char name[1600];
+    (void)snprintf(name, sizeof name, "forkgate: %s%s%s", report_sum_headline(s),
+                   s->next[0] != '\0' ? "; the whole verdict: " : "", s->next);
+    fprintf(f, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites");
+    put_attribute(f, "name", name);
+    fprintf(f, ">\n");
     for (size_t begin = 0, end; begin < n; begin = end) {
         for (end = begin; end < n && strcmp(rows[end].gate, rows[begin].gate) == 0;) end++;
         put_suite(f, rows, repeats, begin, end);
@@ -149,11 +157,13 @@ static void put_report(FILE *f, const struct evidence *rows, const size_t *repea
 enum status report_write_junit(const char *path, const struct evidence *rows, size_t n, struct err *err) {
     char *text = NULL;
     size_t bytes = 0;
+    struct report_sum sum;
+    RETURN_IF_ERROR(report_sum_rows(rows, n, &sum, err));
     size_t *repeats = count_repeats(rows, n);
     FILE *f = repeats == NULL ? NULL : open_memstream(&text, &bytes);
     int bad = f == NULL;
     if (f != NULL) {
-        put_report(f, rows, repeats, n);
+        put_report(f, rows, repeats, n, &sum);
         bad = ferror(f);
         bad |= fclose(f) != 0;
     }
@@ -161,5 +171,6 @@ enum status report_write_junit(const char *path, const struct evidence *rows, si
         bad ? err_set(err, STATUS_NOMEM, "%s: out of memory", path) : file_out_whole(path, text, bytes, err);
     free(text);
     free(repeats);
+    report_sum_free(&sum);
     return s;
 }

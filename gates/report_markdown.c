@@ -117,6 +117,10 @@ static void put_all(FILE *out, const struct report_sum *s, const struct provenan
             "## forkgate: %s\n\n%" PRIu64 " gates passed, %" PRIu64 " failed, %" PRIu64
             " skipped; %zu checks\n\n",
             report_sum_headline(s), passed, (uint64_t)s->n - passed - skipped, skipped, s->n_rows);
+    if (s->next[0] != '\0') {
+        fprintf(out, "The whole verdict:\n");
+        put_command(out, s->next);
+    }
     put_tiers(out, s);
     for (size_t i = 0; i < s->n; i++) {
         if (!is_red(s->gates[i].verdict)) continue;

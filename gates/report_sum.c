@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gates/change_class.h"
 #include "gates/report.h"
+#include "gates/repro.h"
 
 static struct report_gate *gate_of(struct report_sum *s, const struct evidence *row) {
     for (size_t i = s->n; i-- > 0;) /* rows of a gate stand together */
@@ -25,6 +27,7 @@ static void add_row(struct report_gate *g, const struct evidence *row) {
     g->n++;
     g->counts[row->verdict]++;
     g->ms += row->ms;
+    g->moved += (size_t)change_class_moved(row);
     if (!(row->bound > 0) || isnan(headroom)) return;
     if (g->closest == NULL || headroom > report_headroom(g->closest)) g->closest = row;
 }
@@ -72,15 +75,24 @@ static struct tier_share share_of(const struct report_sum *s, enum tier t) {
     return share;
 }
 
-/* Every gate of the tiers that bind: of class bitwise, or, where tier tolerance was asked, of class fa. */
+/* Class fa is judged by tier 4, whose streams must have had a verdict: a skipped route alone has none. */
+static int streams_judged(const struct report_sum *s) {
+    for (size_t i = 0; i < s->n; i++)
+        if (s->gates[i].tier == TIER_TOLERANCE && s->gates[i].verdict != VERDICT_SKIP &&
+            strncmp(s->gates[i].id, "tolerance.stream.", 17) == 0)
+            return 1;
+    return 0;
+}
+
+/* Every gate of the tiers that bind, on the whole battery. */
 static int is_landing(const struct report_sum *s) {
-    enum tier third = has_gate(s, TIER_TOLERANCE, NULL, NULL) ? TIER_TOLERANCE : TIER_IDENTITY;
-    const enum tier bind[3] = {TIER_PARITY, TIER_SUITE, third};
-    for (int i = 0; i < 3; i++) {
+    static const enum tier bind[] = {TIER_PARITY, TIER_SUITE, TIER_IDENTITY, TIER_TOLERANCE};
+    int class_fa = has_gate(s, TIER_TOLERANCE, NULL, NULL);
+    for (int i = 0; i < (class_fa ? 4 : 3); i++) {
         struct tier_share share = share_of(s, bind[i]);
         if (share.seen < share.all) return 0;
     }
-    return 1;
+    return !s->is_small && (!class_fa || streams_judged(s));
 }
 
 static void name_tiers(const struct report_sum *s, char *out, size_t room) {
@@ -96,23 +108,31 @@ static void name_tiers(const struct report_sum *s, char *out, size_t room) {
                     ? (size_t)snprintf(out + used, room - used, ": %s only", share.last)
                     : (size_t)snprintf(out + used, room - used, " %d of %d gates", share.seen, share.all);
     }
+    if (s->is_small && used < room) used += (size_t)snprintf(out + used, room - used, " on battery small");
+    int missing = 0;
+    for (int t = TIER_PARITY; t <= TIER_IDENTITY && used < room; t++)
+        if (!has_gate(s, t, NULL, NULL))
+            used += (size_t)snprintf(out + used, room - used, "%s %s", missing++ == 0 ? "; not run:" : ",",
+                                     tier_name((enum tier)t));
 }
 
-static void write_headline(struct report_sum *s) {
+static void write_headline(struct report_sum *s, const struct evidence *rows, size_t n) {
     int cpu = has_gate(s, -1, NULL, "cpu"), cuda = has_gate(s, -1, NULL, "cuda");
     const char *on = cpu && cuda ? "cpu and cuda" : cuda ? "cuda only" : "cpu only";
-    char tiers[200];
+    char tiers[300];
     int code = report_sum_exit_code(s);
     name_tiers(s, tiers, sizeof tiers);
-    if (code == 0 && !is_landing(s))
+    if (code == 0 && !is_landing(s)) {
         (void)snprintf(s->headline, sizeof s->headline,
                        "PASS of what was run, not a landing verdict (%s; %s)", tiers, on);
-    else
+    } else
         (void)snprintf(s->headline, sizeof s->headline, "%s (%s)",
                        code == 0   ? "PASS: may land"
                        : code == 1 ? "FAIL: must not land"
                                    : "NOT JUDGED: no verdict can be given",
                        on);
+    if ((code == 0 && !is_landing(s)) || (code == 2 && s->is_small))
+        repro_landing(rows, n, s->next, sizeof s->next);
 }
 
 enum status report_sum_rows(const struct evidence *rows, size_t n, struct report_sum *out, struct err *err) {
@@ -120,10 +140,15 @@ enum status report_sum_rows(const struct evidence *rows, size_t n, struct report
     out->gates = calloc(n + 1, sizeof *out->gates);
     if (out->gates == NULL) return err_set(err, STATUS_NOMEM, "report: %zu rows", n);
     out->n_rows = n;
-    for (size_t i = 0; i < n; i++) add_row(gate_of(out, &rows[i]), &rows[i]);
+    for (size_t i = 0; i < n; i++) {
+        add_row(gate_of(out, &rows[i]), &rows[i]);
+        out->is_small |= strstr(rows[i].repro, " --battery small") != NULL;
+    }
     for (size_t g = 0; g < out->n; g++) {
         struct report_gate *gate = &out->gates[g];
         gate->verdict = verdict_worst(gate->counts);
+        if (gate->moved > 0 && gate->verdict == VERDICT_PASS)
+            gate->verdict = VERDICT_SKIP; /* as the runner does */
         out->counts[gate->verdict]++;
         out->ms += gate->ms;
     }
@@ -131,7 +156,7 @@ enum status report_sum_rows(const struct evidence *rows, size_t n, struct report
         struct report_gate *gate = gate_of(out, &rows[i]);
         if (gate->telling == NULL && rows[i].verdict == gate->verdict) gate->telling = &rows[i];
     }
-    write_headline(out);
+    write_headline(out, rows, n);
     return STATUS_OK;
 }
 

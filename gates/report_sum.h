@@ -14,7 +14,7 @@ struct report_gate {
     const char *id, *backend; /* of the first row */
     enum tier tier;
     enum verdict verdict;
-    size_t n;                       /* rows */
+    size_t n, moved;                /* rows; those that class fa left to tier 4 */
     uint64_t counts[VERDICTS];      /* rows by verdict */
     const struct evidence *telling; /* first row of the gate's own verdict */
     const struct evidence
@@ -27,7 +27,10 @@ struct report_sum {
     size_t n, n_rows;
     uint64_t counts[VERDICTS]; /* gates by verdict */
     double ms;
-    char headline[300];
+    int is_small; /* a row was made on --battery small */
+    char headline[400];
+    /* the command that judges the same candidate whole; "" where this report may land, or says why it must not */
+    char next[1024];
 };
 
 /* The rows must stay where they are. STATUS_NOMEM. Free with report_sum_free. */
@@ -37,8 +40,9 @@ void report_sum_free(struct report_sum *s);
 /* As runner_exit_code: a tier of nothing but SKIPs is not green. */
 int report_sum_exit_code(const struct report_sum *s);
 /* From report_sum_exit_code, with the backends: "PASS: may land (cpu only)" only where every gate of the tiers that the class
- * binds is there (parity, suite and identity; tolerance in place of identity for class fa), else "PASS of what was run, not
- * a landing verdict (parity: op.rope only; cpu only)"; "FAIL: must not land (..)", "NOT JUDGED: .. (..)". */
+ * binds is there on the whole battery (parity, suite and identity; for class fa tolerance too, whose streams were judged),
+ * else "PASS of what was run, not a landing verdict (parity: op.rope only; not run: suite, identity; cpu only)"; "FAIL: must
+ * not land (..)", "NOT JUDGED: .. (..)". */
 const char *report_sum_headline(const struct report_sum *s);
 const char *report_tier_question(enum tier t);
 /* The gate's claim from the registry; NULL when this build does not have the gate. */

@@ -12,6 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "gates/file_hash.h"
+#include "gates/generate.h"
+#include "gates/repro.h"
 #include "gates/under.h"
 
 struct frame_head {
@@ -29,6 +32,7 @@ struct child_sink {
     int fd;
     const struct gate *gate;
     const struct gate_context *ctx;
+    char provenance[40];
 };
 
 static int write_all(int fd, const void *data, size_t n) {
@@ -48,29 +52,29 @@ static void send_frame(int fd, enum frame_kind kind, const void *data, size_t n)
     if (!write_all(fd, &head, sizeof head) || !write_all(fd, data, n)) _exit(3); /* the runner is gone */
 }
 
-static void add_option(char *repro, size_t room, const char *option, const char *value) {
-    size_t used = strlen(repro);
-    if (strstr(repro, option) == NULL && used < room)
-        (void)snprintf(repro + used, room - used, " %s%s%s", option, value[0] == '\0' ? "" : " ", value);
-}
-
-/* A row is re-derived with the candidate's options, so what is not the default is part of its command. */
-static void complete_repro(const struct gate_context *ctx, char *repro, size_t room) {
-    const struct engine_config *c = &ctx->config, def = engine_config_default();
-    const char *file = strrchr(ctx->model_path == NULL ? "" : ctx->model_path, '/');
-    char geometry[96], default_geometry[96], chunk[16];
-    if (strncmp(repro, "forkgate run", 12) != 0) return;
-    geometry_format(&c->compute.geometry, geometry, sizeof geometry);
-    geometry_format(&def.compute.geometry, default_geometry, sizeof default_geometry);
-    (void)snprintf(chunk, sizeof chunk, "%d", c->chunk);
-    if (file != NULL && strcmp(file, "/seedling-q8_0.gguf") != 0)
-        add_option(repro, room, "-m", ctx->model_path);
-    if (c->backend == BACKEND_CUDA) add_option(repro, room, "--backend", "cuda");
-    if (c->compute.arch != def.compute.arch) add_option(repro, room, "--arch", arch_name(c->compute.arch));
-    if (strcmp(geometry, default_geometry) != 0) add_option(repro, room, "--geometry", geometry);
-    if (c->kv != def.kv) add_option(repro, room, "--kv", kv_dtype_name(c->kv));
-    if (c->chunk != def.chunk) add_option(repro, room, "--chunk", chunk);
-    if (!c->compute.graphs) add_option(repro, room, "--no-graph", "");
+/* Of a row that has none of its own (a stream has): the build, its options, and the tables that rows are judged by. */
+static void write_provenance(const struct gate_context *ctx, char out[40]) {
+    static const char *const tables[] = {"golden/budgets.csv", "fixtures/op_cases.csv"};
+    struct provenance p;
+    struct hash128 h;
+    char path[4096], hex[HASH_TEXT_BYTES], *text = NULL;
+    size_t n = 0;
+    provenance_init(&p);
+    enum status s = generate_build_provenance(&ctx->config, &p, NULL);
+    for (size_t i = 0; ctx->source_dir != NULL && i < sizeof tables / sizeof tables[0] && s == STATUS_OK;
+         i++) {
+        (void)snprintf(path, sizeof path, "%.3000s/%s", ctx->source_dir, tables[i]);
+        if (file_hash(path, &h, NULL) != STATUS_OK) continue; /* the gates that need it say so */
+        hash_format(&h, hex);
+        s = provenance_set(&p, i == 0 ? "budgets" : "op_cases", hex, NULL);
+    }
+    if (s == STATUS_OK) s = provenance_format(&p, &text, &n, NULL);
+    if (s == STATUS_OK) {
+        h = hash_bytes(text, n);
+        hash_format(&h, out);
+    }
+    free(text);
+    provenance_free(&p);
 }
 
 static void child_emit(void *sink, const struct evidence *row) {
@@ -78,7 +82,8 @@ static void child_emit(void *sink, const struct evidence *row) {
     struct evidence out = *row;
     out.tier = s->gate->tier;
     (void)snprintf(out.gate, sizeof out.gate, "%s", s->gate->id);
-    complete_repro(s->ctx, out.repro, sizeof out.repro);
+    if (out.provenance[0] == '\0') memcpy(out.provenance, s->provenance, sizeof out.provenance);
+    repro_complete(s->ctx, out.repro, sizeof out.repro);
     send_frame(s->fd, FRAME_ROW, &out, sizeof out);
 }
 
@@ -91,7 +96,8 @@ static void child_main(int fd, const struct gate *g, const struct gate_context *
         (void)dup2(null, STDOUT_FILENO);
         (void)close(null);
     }
-    struct child_sink sink = {fd, g, ctx};
+    struct child_sink sink = {fd, g, ctx, ""};
+    write_provenance(ctx, sink.provenance);
     struct gate_context own = *ctx;
     own.emit = child_emit;
     own.sink = &sink;

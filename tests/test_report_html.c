@@ -310,6 +310,7 @@ static void headline(const struct evidence *of, size_t n, const char *want) {
     struct err err = {""};
     cr_assert_eq(report_sum_rows(of, n, &s, &err), STATUS_OK);
     cr_assert_str_eq(report_sum_headline(&s), want);
+    cr_assert_eq(s.next[0] != '\0', strncmp(want, "PASS of", 7) == 0, "%s", s.next);
     report_sum_free(&s);
 }
 
@@ -328,9 +329,49 @@ Test(report_html, only_a_whole_run_may_land) {
     headline(e, n + 1,
              "PASS of what was run, not a landing verdict (parity: op.add only, suite, identity 0 of "
              "13 gates; cpu and cuda)");
-    headline(e + n, 1, "PASS of what was run, not a landing verdict (parity: op.add only; cuda only)");
+    headline(
+        e + n, 1,
+        "PASS of what was run, not a landing verdict (parity: op.add only; not run: suite, identity; cuda "
+        "only)");
     n = whole(e, parity | suite | 1u << TIER_TOLERANCE, "cpu");
+    headline(e, n,
+             "PASS of what was run, not a landing verdict (parity, suite, tolerance; not run: identity; cpu "
+             "only)");
+    n = whole(e, parity | suite | identity | 1u << TIER_TOLERANCE, "cpu");
     headline(e, n, "PASS: may land (cpu only)");
+    for (size_t i = 0; i < n; i++)
+        if (strncmp(e[i].gate, "tolerance.stream.", 17) == 0) e[i].verdict = VERDICT_SKIP;
+    headline(e, n,
+             "PASS of what was run, not a landing verdict (parity, suite, identity, tolerance; cpu only)");
     n = whole(e, parity | suite, "cpu");
-    headline(e, n, "PASS of what was run, not a landing verdict (parity, suite; cpu only)");
+    headline(e, n,
+             "PASS of what was run, not a landing verdict (parity, suite; not run: identity; cpu only)");
+}
+
+static void next_of(const struct evidence *of, size_t n, const char *want) {
+    struct report_sum s;
+    struct err err = {""};
+    cr_assert_eq(report_sum_rows(of, n, &s, &err), STATUS_OK);
+    cr_assert_str_eq(s.next, want);
+    report_sum_free(&s);
+}
+
+Test(report_html, a_reduced_run_names_the_whole_one) {
+    static struct evidence e[200];
+    const unsigned all = 1u << TIER_PARITY | 1u << TIER_IDENTITY | 1u << TIER_SUITE;
+    size_t n = whole(e, all, "cpu");
+    strcpy(e[n - 1].repro, "forkgate run --only stream.repeat.q8 --backend cpu -m 'my model.gguf' --geometry "
+                           "fa_tkv=16 --battery small --class fa --cause 'it'\"'\"'s -m x'");
+    headline(
+        e, n,
+        "PASS of what was run, not a landing verdict (parity, suite, identity on battery small; cpu only)");
+    next_of(e, n,
+            "forkgate run -m 'my model.gguf' --geometry fa_tkv=16 --class fa --cause 'it'\"'\"'s -m x'");
+    e[0].verdict = VERDICT_INCONCLUSIVE; /* small batteries decide nothing in tier 4 */
+    next_of(e, n,
+            "forkgate run -m 'my model.gguf' --geometry fa_tkv=16 --class fa --cause 'it'\"'\"'s -m x'");
+    e[0].verdict = VERDICT_FAIL;
+    next_of(e, n, "");
+    n = whole(e, 1u << TIER_PARITY, "cuda");
+    next_of(e, n, "forkgate run --backend cuda");
 }

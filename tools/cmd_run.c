@@ -229,12 +229,20 @@ static enum status gather(const struct run_result *r, struct evidence **rows, si
     return STATUS_OK;
 }
 
-static enum status write_reports(const struct run_args *a, const struct gate_context *ctx,
-                                 const struct run_result *r, struct err *err) {
+/* Reports first: what is printed last is the verdict. */
+static enum status tell(const struct run_args *a, const struct gate_context *ctx,
+                        const struct run_print *print, const struct run_result *r, struct err *err) {
     struct evidence *rows = NULL;
+    struct report_sum sum;
     size_t n = 0;
-    enum status s = gather(r, &rows, &n, err);
-    if (s == STATUS_OK) s = run_reports_write(&a->reports, rows, n, a->command, ctx, err);
+    RETURN_IF_ERROR(gather(r, &rows, &n, err));
+    enum status s = run_reports_write(&a->reports, rows, n, a->command, ctx, err);
+    if (s == STATUS_OK) s = report_sum_rows(rows, n, &sum, err);
+    if (s == STATUS_OK) {
+        if (r->n == 0) fprintf(stderr, "forkgate: run: no gate is selected\n");
+        run_print_end(print, r, &sum);
+        report_sum_free(&sum);
+    }
     free(rows);
     return s;
 }
@@ -286,11 +294,9 @@ static int judge(const struct run_args *a, struct run_print *print, struct run_r
         run_reports_keep(&a->reports, &kept, &rounds->options.context, &err) != STATUS_OK)
         return cli_fail("run", &err);
     enum status s = run_rounds(rounds, &result, &err);
-    if (s == STATUS_OK) s = write_reports(a, &rounds->options.context, &result, &err);
+    if (s == STATUS_OK) s = tell(a, &rounds->options.context, print, &result, &err);
     work_folder_remove(&kept);
     int code = s == STATUS_OK ? runner_exit_code(&result) : cli_fail("run", &err);
-    if (s == STATUS_OK && result.n == 0) fprintf(stderr, "forkgate: run: no gate is selected\n");
-    if (s == STATUS_OK) run_print_end(print, &result);
     runner_free(&result);
     return code;
 }

@@ -232,11 +232,6 @@ static void print_totals(const struct run_result *r) {
                    verdict_name((enum verdict)v));
 }
 
-static const char *verdict_words(const struct run_result *r) {
-    int code = runner_exit_code(r);
-    return code == 0 ? "PASS" : code == 1 ? "FAIL" : "NOT JUDGED";
-}
-
 /* Runs of one build against itself that must agree; see runner.h. */
 static void print_controls(const struct run_result *r) {
     struct runner_controls c = runner_controls(r);
@@ -254,16 +249,26 @@ static void print_unjudged(const struct run_result *r) {
         printf("tier %s had no verdict on %s: %s\n", tier_name(list[i].tier), list[i].backend, list[i].why);
 }
 
-static void print_verdict(const struct run_print *p, const struct run_result *r) {
+/* One word, or, where the gates that ran are green and more would have to run, what the reports say (report_sum.h). */
+static void print_verdict(const struct run_print *p, const struct run_result *r, const struct report_sum *s) {
     int cpu = (p->backends & 1u << BACKEND_CPU) != 0, cuda = (p->backends & 1u << BACKEND_CUDA) != 0;
-    if (cpu && cuda)
-        printf("verdict: %s (cpu and cuda)\n", verdict_words(r));
+    int code = runner_exit_code(r), length = (int)strlen(report_sum_headline(s)) - 1;
+    if (code == 0 && s->next[0] != '\0')
+        printf("verdict: %.*s", length, report_sum_headline(s)); /* without its bracket */
     else
-        printf("verdict: %s (%s only; backend %s NOT SELECTED)\n", verdict_words(r), cuda ? "cuda" : "cpu",
-               cuda ? "cpu" : "cuda");
+        printf("verdict: %s (%s",
+               code == 0   ? "PASS"
+               : code == 1 ? "FAIL"
+                           : "NOT JUDGED",
+               cpu && cuda ? "cpu and cuda"
+               : cuda      ? "cuda only"
+                           : "cpu only");
+    if (!cpu || !cuda) printf("; backend %s NOT SELECTED", cuda ? "cpu" : "cuda");
+    printf(")\n");
+    if (s->next[0] != '\0') printf("next:    %s\n", s->next);
 }
 
-void run_print_end(const struct run_print *p, const struct run_result *r) {
+void run_print_end(const struct run_print *p, const struct run_result *r, const struct report_sum *s) {
     int red = 0;
     cli_progress_end();
     for (size_t i = 0; i < r->n; i++) {
@@ -274,7 +279,7 @@ void run_print_end(const struct run_print *p, const struct run_result *r) {
     print_totals(r);
     print_controls(r);
     print_unjudged(r);
-    print_verdict(p, r);
+    print_verdict(p, r, s);
     unsigned long long passed = r->counts[VERDICT_PASS], skipped = r->counts[VERDICT_SKIP];
     printf("forkgate: %llu passed, %llu failed, %llu skipped\n", passed,
            (unsigned long long)r->n - passed - skipped, skipped);

@@ -5,6 +5,7 @@
 #ifndef FORKGATE_RUN_PRINT_H
 #define FORKGATE_RUN_PRINT_H
 
+#include "gates/report_sum.h"
 #include "gates/runner.h"
 
 struct run_print {
@@ -22,7 +23,7 @@ void run_print_list(const struct gate *const *registry);
 void run_print_result(void *sink, const struct gate_result *r);
 void run_print_start(void *sink, const struct gate *g, size_t done, size_t total);
 
-/* Failures, totals, and the last line alone. */
-void run_print_end(const struct run_print *p, const struct run_result *r);
+/* Failures, totals, the verdict of s (of the same rows) with the command for the whole one, and the last line alone. */
+void run_print_end(const struct run_print *p, const struct run_result *r, const struct report_sum *s);
 
 #endif

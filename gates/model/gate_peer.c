@@ -127,8 +127,7 @@ static void fork_row(const struct stream_arm *a, const char *arm, const char *pr
     (void)snprintf(row.arm, sizeof row.arm, "%s", arm);
     (void)snprintf(row.metric, sizeof row.metric, "fork_gap");
     (void)snprintf(row.grade, sizeof row.grade, "measured");
-    (void)snprintf(row.repro, sizeof row.repro, "forkgate run --only %s%s", a->gate,
-                   a->ctx->full_battery ? " --battery full" : "");
+    (void)snprintf(row.repro, sizeof row.repro, "forkgate run --only %s", a->gate);
     streams_note_kernels(a->engine, row.kernels, sizeof row.kernels);
     row.bound = bound;
     row.value = w->fork < 0 ? 0.0 : fmax(w->our_gap, isnan(w->peer_gap) ? w->our_gap : w->peer_gap);

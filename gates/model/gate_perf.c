@@ -31,19 +31,15 @@ struct perf {
 static void row(const struct perf *p, const char *arm, const char *metric, double value, double bound,
                 enum verdict v, const char *note) {
     struct evidence r;
-    char geometry[96];
     memset(&r, 0, sizeof r);
     r.tier = TIER_PERF;
-    geometry_format(&p->ctx->config.compute.geometry, geometry, sizeof geometry);
     (void)snprintf(r.gate, sizeof r.gate, "perf.prefill");
     (void)snprintf(r.test_case, sizeof r.test_case, "%s, %d rounds", PROMPT, ROUNDS);
     (void)snprintf(r.arm, sizeof r.arm, "%s", arm);
     (void)snprintf(r.metric, sizeof r.metric, "%s", metric);
     (void)snprintf(r.grade, sizeof r.grade, "measured");
     (void)snprintf(r.note, sizeof r.note, "%s", note);
-    (void)snprintf(r.repro, sizeof r.repro,
-                   "forkgate run --tier perf --only perf.prefill --backend %s --geometry %s",
-                   p->ctx->config.backend == BACKEND_CUDA ? "cuda" : "cpu", geometry);
+    (void)snprintf(r.repro, sizeof r.repro, "forkgate run --tier perf --only perf.prefill");
     r.value = value;
     r.bound = bound;
     r.verdict = v;

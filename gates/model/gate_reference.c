@@ -76,8 +76,7 @@ static void number_row(const struct stream_arm *a, const char *arm, const char *
     (void)snprintf(row.arm, sizeof row.arm, "%s", arm);
     (void)snprintf(row.metric, sizeof row.metric, "%s", metric);
     (void)snprintf(row.grade, sizeof row.grade, "measured");
-    (void)snprintf(row.repro, sizeof row.repro, "forkgate run --only %s%s", a->gate,
-                   a->ctx->full_battery ? " --battery full" : "");
+    (void)snprintf(row.repro, sizeof row.repro, "forkgate run --only %s", a->gate);
     (void)snprintf(row.note, sizeof row.note, "%s", note);
     streams_note_kernels(a->engine, row.kernels, sizeof row.kernels);
     row.value = value;

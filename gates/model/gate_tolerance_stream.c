@@ -33,7 +33,7 @@ static enum status run_q8(const struct gate_context *ctx, struct err *err) {
     (void)snprintf(row.note, sizeof row.note,
                    "q8 is judged by its bits (tiers 1 to 3); --route q8 prints its delta and near-tie share");
     (void)snprintf(row.repro, sizeof row.repro,
-                   "forkgate run --tier tolerance --class fa --only tolerance.stream.q8 --route q8");
+                   "forkgate run --tier tolerance --only tolerance.stream.q8 --route q8");
     row.value = row.bound = (double)NAN;
     row.verdict = VERDICT_SKIP;
     ctx->emit(ctx->sink, &row);

@@ -25,13 +25,7 @@ static void start_row(const struct stream_arm *a, const char *arm, const char *t
     (void)snprintf(row->metric, sizeof row->metric, "%s", metric);
     (void)snprintf(row->grade, sizeof row->grade, "measured");
     streams_note_kernels(a->engine, row->kernels, sizeof row->kernels);
-    char geometry[96];
-    geometry_format(&a->ctx->config.compute.geometry, geometry, sizeof geometry);
-    (void)snprintf(row->repro, sizeof row->repro, "forkgate run --only %s --backend %s --geometry %s%s",
-                   a->gate, a->ctx->config.backend == BACKEND_CUDA ? "cuda" : "cpu", geometry,
-                   a->ctx->full_battery    ? " --battery full"
-                   : a->ctx->small_battery ? " --battery small"
-                                           : "");
+    (void)snprintf(row->repro, sizeof row->repro, "forkgate run --only %s", a->gate);
 }
 
 static void note_provenance(const dump *d, char out[40]) {

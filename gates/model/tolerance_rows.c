@@ -19,27 +19,6 @@ struct finding tolerance_finding(const char *arm, const char *test_case, const c
     return f;
 }
 
-/* Adds " OPTION 'text'" as one shell word; leaves it out when it does not fit or cannot be quoted simply. */
-static void add_word(char *out, size_t room, const char *option, const char *text) {
-    size_t used = strlen(out);
-    if (text == NULL || strchr(text, '\'') != NULL) return;
-    int n = snprintf(NULL, 0, " %s '%s'", option, text);
-    if (n < 0 || used + (size_t)n >= room) return;
-    (void)snprintf(out + used, room - used, " %s '%s'", option, text);
-}
-
-static void write_repro(const struct package *p, char *out, size_t room) {
-    char geometry[96];
-    const struct engine_config *c = &p->ctx->config;
-    geometry_format(&c->compute.geometry, geometry, sizeof geometry);
-    (void)snprintf(out, room, "forkgate run --tier tolerance --class fa --only %s --backend %s --geometry %s",
-                   p->plan->gate, c->backend == BACKEND_CUDA ? "cuda" : "cpu", geometry);
-    add_word(out, room, "--cause", p->ctx->cause);
-    add_word(out, room, "-m", p->ctx->model_path);
-    add_word(out, room, "--base", p->ctx->base);
-    add_word(out, room, "--engine-cmd", p->ctx->engine_cmd);
-}
-
 /* Kernels of the candidate that ran so far in this process; a child's are its own. */
 static void write_kernels(const struct package *p, char *out, size_t room) {
     struct kernel_count counts[BACKEND_KERNELS_MAX];
@@ -88,7 +67,7 @@ static void emit(const struct package *p, const struct finding *f, const char *f
     write_hash(f->got, row.got);
     write_provenance(p, f->got, row.provenance);
     write_kernels(p, row.kernels, sizeof row.kernels);
-    write_repro(p, row.repro, sizeof row.repro);
+    (void)snprintf(row.repro, sizeof row.repro, "forkgate run --tier tolerance --only %s", p->plan->gate);
     (void)vsnprintf(row.note, sizeof row.note, format, args);
     p->ctx->emit(p->ctx->sink, &row);
 }

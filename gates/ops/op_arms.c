@@ -16,21 +16,33 @@ static void start_row(const struct op_bench *b, const struct op_io *io, const ch
     (void)snprintf(row->arm, sizeof row->arm, "%s", arm);
     (void)snprintf(row->metric, sizeof row->metric, "%s", metric);
     (void)snprintf(row->kernels, sizeof row->kernels, "%s", b->kernels);
+    memcpy(row->ref, b->ref, sizeof row->ref);
+    memcpy(row->got, b->got, sizeof row->got);
     (void)snprintf(row->grade, sizeof row->grade, "measured");
     row->seed = io->c->seed;
-    (void)snprintf(row->repro, sizeof row->repro, "forkgate run --tier parity --backend %s --only '%s/%s'",
-                   b->ctx->config.backend == BACKEND_CUDA ? "cuda" : "cpu", b->op->gate, io->c->text);
+    (void)snprintf(row->repro, sizeof row->repro, "forkgate run --tier parity --only '%s/%s'", b->op->gate,
+                   io->c->text);
+}
+
+static void send_judged(const struct op_bench *b, struct evidence *row, double value, double bound,
+                        const char *note) {
+    row->value = value;
+    row->bound = bound;
+    row->verdict = compare_judge(value, bound);
+    (void)snprintf(row->note, sizeof row->note, "%s", note);
+    b->ctx->emit(b->ctx->sink, row);
 }
 
 static void judged_row(const struct op_bench *b, const struct op_io *io, const char *arm, const char *metric,
                        double value, double bound, const char *note) {
     struct evidence row;
     start_row(b, io, arm, metric, &row);
-    row.value = value;
-    row.bound = bound;
-    row.verdict = compare_judge(value, bound);
-    (void)snprintf(row.note, sizeof row.note, "%s", note);
-    b->ctx->emit(b->ctx->sink, &row);
+    send_judged(b, &row, value, bound, note);
+}
+
+static void write_hash(const float *x, size_t n, char out[40]) {
+    struct hash128 h = hash_logits(x, n); /* NaN as a class, as the bits are compared */
+    hash_format(&h, out);
 }
 
 void op_arms_note(const struct op_bench *b, const struct op_io *io, enum verdict v, const char *note) {
@@ -58,7 +70,11 @@ void bench_row_bits(struct op_bench *b, const struct op_io *io, const char *arm,
         (void)snprintf(note, sizeof note, "%zu of %zu differ, first %s got %.9g want %.9g", differ, n, at,
                        (double)got[first], (double)want[first]);
     }
-    judged_row(b, io, arm, "bits", (double)differ, 0, note);
+    struct evidence row;
+    start_row(b, io, arm, "bits", &row);
+    write_hash(want, n, row.ref);
+    write_hash(got, n, row.got);
+    send_judged(b, &row, (double)differ, 0, note);
 }
 
 /* ---- arms ---------------------------------------------------------------------------------------------------- */
@@ -108,6 +124,18 @@ static enum status bounds_of(struct op_bench *b, const struct op_io *io, struct 
 
 static void rounded_truth(const struct op_io *io, float *out) {
     for (size_t i = 0; i < io->n; i++) out[i] = (float)io->truth[i];
+}
+
+/* What the rows of this case stand on: the truth as far as the contract leaves no freedom, and what the subject made. */
+static void note_hashes(struct op_bench *b, const struct op_io *io, const float *got, float *scratch) {
+    write_hash(got, io->n, b->got);
+    if (io->exact) {
+        rounded_truth(io, scratch);
+        write_hash(scratch, io->n, b->ref);
+        return;
+    }
+    struct hash128 h = hash_bytes(io->truth, io->n * sizeof *io->truth);
+    hash_format(&h, b->ref);
 }
 
 static enum status oracle_rows(struct op_bench *b, struct op_io *io, const float *got, float *scratch,
@@ -202,6 +230,7 @@ enum status op_arms_case(struct op_bench *b, struct op_io *io, struct err *err) 
     RETURN_IF_ERROR(bench_backend(b, io->route, &io->geometry, 0, &subject, err));
     RETURN_IF_ERROR(bench_run_once(b, io, subject, 0, first, &one, err));
     RETURN_IF_ERROR(bench_run_once(b, io, subject, 1, second, &two, err));
+    note_hashes(b, io, first, scratch);
     sentinel_rows(b, io, &one, &two, first, second);
     RETURN_IF_ERROR(launch_rows(b, io, err));
     RETURN_IF_ERROR(oracle_rows(b, io, first, scratch, err));

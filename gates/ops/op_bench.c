@@ -181,6 +181,7 @@ static void run_case(struct op_bench *b, const struct op_case *c) {
     memset(&io, 0, sizeof io);
     io.c = c;
     io.geometry = b->ctx->config.compute.geometry;
+    b->ref[0] = b->got[0] = '\0';
     enum status s = b->op->make(b, &io, &err);
     if (s == STATUS_OK && !skipped(b, &io)) s = op_arms_case(b, &io, &err);
     if (s != STATUS_OK) op_arms_note(b, &io, VERDICT_ERROR, err.message);

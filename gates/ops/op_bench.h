@@ -65,6 +65,8 @@ struct op_bench {
     int n_host;
     int salt; /* poison of the current run */
     char kernels[512];
+    char ref[40],
+        got[40]; /* hashes of the case's truth and of the subject's first outputs; "" before there are any */
     size_t n_cases;
     int negative_done; /* the harness damaged a result once and looked whether that is seen */
 };

@@ -36,7 +36,7 @@ sed '4s/,PASS,/,ERROR,/' run.csv >red.csv
 
 expect 0 "$forkgate" report html run.csv -o run.html
 lines out 0
-has run.html '<h1>PASS of what was run, not a landing verdict (parity: op.add only; cpu only)</h1>'
+has run.html '<h1>PASS of what was run, not a landing verdict (parity: op.add only; not run: suite, identity; cpu only)</h1>'
 has run.html 'Not in this report: Fork (--diff A.fgd B.fgd)'
 expect 0 "$forkgate" report html red.csv --diff a.fgd b.fgd --explain explain.csv --mutants mutants.csv -o all.html
 has all.html '<h1>NOT JUDGED'

@@ -8,9 +8,9 @@ unset GITHUB_ACTIONS
 expect 0 "$forkgate" run --only op.add --csv run.csv --junit run.xml --html run.html --summary-md run.md
 lacks out '::'
 last out 'forkgate: 1 passed, 0 failed, 0 skipped'
-has run.html '<h1>PASS of what was run, not a landing verdict (parity: op.add only; cpu only)</h1>'
+has run.html '<h1>PASS of what was run, not a landing verdict (parity: op.add only; not run: suite, identity; cpu only)</h1>'
 has run.html '<dt>command</dt><dd>forkgate run --only op.add --csv run.csv'
-has run.md '## forkgate: PASS of what was run, not a landing verdict (parity: op.add only; cpu only)'
+has run.md '## forkgate: PASS of what was run, not a landing verdict (parity: op.add only; not run: suite, identity; cpu only)'
 has run.md '| 1 parity | are the numbers right? | 1 | 0 | 0 |'
 [ -s run.csv ] && [ -s run.xml ] || fail 'a report is missing'
 

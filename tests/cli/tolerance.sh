@@ -39,6 +39,7 @@ open() { # rows.csv: every row that is neither PASS nor SKIP is INCONCLUSIVE wit
 expect 2 tier --cause 'FA_TKV 32->16' --geometry fa_tkv=16 --csv rows.csv -v
 last out 'forkgate: 0 passed, 1 failed, 0 skipped'
 has out 'verdict: NOT JUDGED'
+has out "next:    forkgate run --geometry fa_tq=64,fa_tkv=16,fa_chunk=256,fa_splits=8 --class fa --cause 'FA_TKV 32->16'"
 has out 'fewer than 64 streams decide nothing'
 open 1-p
 has out 'cause: FA_TKV 32->16'
@@ -48,7 +49,7 @@ has out 'KL(base || candidate)'
 has rows.csv ",a/a,"
 has rows.csv ",benign,"
 grep -q 'scaled-row,negative,.*,missed,0,0,0,PASS' rows.csv || fail 'the negative arm is a row'
-grep -q "forkgate run --tier tolerance --class fa --only tolerance.stream.f16 --backend cpu" rows.csv || fail 'repro'
+grep -q "forkgate run --tier tolerance --only tolerance.stream.f16 --backend cpu --geometry [^ ]* --battery small --class fa --cause" rows.csv || fail 'repro'
 grep -Eq '^        scaled-row: detection floor: the logits of 1 row x 1\.[0-9]+ \(x 1\.?[0-9]* is not seen\)$' out || fail 'the floor is found'
 has out '        stale-tail: detection floor: the last'
 if [ -x "$forkgate-faults" ]; then has out '        norm-tail: detection floor'; fi
