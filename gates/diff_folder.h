@@ -9,6 +9,7 @@
 struct diff_options {
     const char *control; /* folder of control pairs, or NULL */
     const char *budgets; /* golden/budgets.csv, or NULL; read when no folder is given and the streams fork */
+    int results; /* the results of both dumps are shown: do they follow from the records? (dump_results.c) */
 };
 
 /* As diff_files, then judges a fork with the control that applies. A control folder in which no pair applies to this

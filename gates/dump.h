@@ -63,8 +63,8 @@ struct dump_results {
 /* ---- reading ---- */
 typedef struct dump dump;
 
-/* Maps, verifies every block and every record (steps, offsets, flags), and keeps the map. STATUS_FORMAT names the file,
- * the first bad block's byte offset and its record range. A dump holding NaN, Inf or an id outside n_vocab opens: it is
+/* Maps, verifies every block, every record (steps, offsets, flags) and that the two results follow from the records, and
+ * keeps the map. STATUS_FORMAT names the file, the first bad block's byte offset and its record range. A dump holding NaN, Inf or an id outside n_vocab opens: it is
  * the comparison that calls it INVALID (dump_first_invalid). */
 enum status dump_open(const char *path, dump **out, struct err *err);
 /* The same over bytes in memory (fuzzing, tests); name is used in messages. The caller keeps the bytes. */

@@ -95,8 +95,11 @@ int dump_verify_adopt(dump *d, const dump *like);
  * 0: something is otherwise, or this machine or these dumps are not made for it: nothing was done. */
 int dump_verify_pair(dump *a, dump *b, uint64_t to, double *largest_change);
 enum status dump_verify_text(dump *d, struct err *err);
+/* After all of these: do the two results in the footer follow from the records? (dump_results.c) A pass of its own, about as
+ * long as the others together. */
+enum status dump_verify_results(const dump *d, struct err *err);
 
-/* Maps path and verifies its frame only; dump_open is this and the other two steps. */
+/* Maps path and verifies its frame only; dump_open is this and the other steps. */
 enum status dump_open_frame(const char *path, dump **out, struct err *err);
 
 /* As dump_open_memory, and the dump frees bytes (malloc'ed) when it closes; also when opening fails. */

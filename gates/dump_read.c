@@ -146,7 +146,7 @@ static enum status open_bytes(const uint8_t *bytes, size_t n, const char *name, 
     return STATUS_OK;
 }
 
-/* The other two steps. Closes the dump when one fails. */
+/* The other steps. Closes the dump when one fails. */
 static enum status verify_rest(dump **out, struct err *err) {
     dump *d = *out;
     enum status s = STATUS_OK;
@@ -155,6 +155,7 @@ static enum status verify_rest(dump **out, struct err *err) {
         if (s == STATUS_OK) s = dump_verify_places(d, UINT64_MAX, err);
     }
     if (s == STATUS_OK) s = dump_verify_text(d, err);
+    if (s == STATUS_OK) s = dump_verify_results(d, err);
     if (s == STATUS_OK) return s;
     *out = NULL;
     s = err_prefix(err, s, "%s", d->name);

@@ -28,6 +28,25 @@ static uint64_t walk(const dump *d) {
     return sum;
 }
 
+/* The results that the records have, as far as their text lies in the file. */
+static void put_results(const uint8_t *bytes, const struct dump_layout *l, struct dump_footer *f) {
+    hash_stream *stream = hash_open(), *logits = hash_open();
+    if (stream == NULL || logits == NULL) abort();
+    for (uint64_t i = 0; i < l->count; i++) {
+        struct dump_record r;
+        memcpy(&r, bytes + l->records_offset + i * l->stride, sizeof r);
+        if (r.text_offset > l->text_bytes || r.text_bytes > l->text_bytes - r.text_offset) break;
+        hash_update(stream, &r.token, sizeof r.token);
+        hash_update(stream, &r.text_bytes, sizeof r.text_bytes);
+        hash_update(stream, bytes + l->text_offset + r.text_offset, r.text_bytes);
+        hash_update(logits, &r.row, sizeof r.row);
+    }
+    f->stream = hash_peek(stream);
+    f->logits = hash_peek(logits);
+    hash_close(stream);
+    hash_close(logits);
+}
+
 /* Makes block table and footer right for the header that is there. Returns the new size, 0 when the header fits nothing. */
 static size_t seal(uint8_t *bytes, size_t n, size_t room) {
     struct dump_header h;
@@ -62,6 +81,7 @@ static size_t seal(uint8_t *bytes, size_t n, size_t room) {
     f.text_bytes = l.text_bytes;
     f.n_blocks = l.n_blocks;
     f.table = hash_bytes(bytes + l.table_offset, (size_t)(l.n_blocks * sizeof(struct hash128)));
+    put_results(bytes, &l, &f);
     f.self = dump_footer_self(&f);
     memcpy(bytes + l.footer_offset, &f, sizeof f);
     return (size_t)l.file_bytes;

@@ -230,7 +230,7 @@ static int run_diff(int argc, char **argv) {
     cli_parse(&argp, argc, argv, &args);
     char budgets[4200];
     (void)snprintf(budgets, sizeof budgets, "%s/golden/budgets.csv", cli_source_dir());
-    struct diff_options o = {args.control, budgets};
+    struct diff_options o = {args.control, budgets, args.csv != NULL};
     struct diff_run run;
     memset(&run, 0, sizeof run);
     run.args = &args;
