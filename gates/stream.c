@@ -80,6 +80,18 @@ static enum status stream_buffers(struct stream *st, struct err *err) {
     return STATUS_OK;
 }
 
+/* Forced ids index this model's tables, whatever model the followed dump is of. An invalid stream's last token is -1. */
+static enum status check_forced(const struct stream *st, struct err *err) {
+    for (int i = 0; st->follow != NULL && i < st->budget; i++) {
+        int32_t token = dump_record_at(st->follow, (uint64_t)i)->token;
+        if (token < (i + 1 < st->budget ? 0 : -1) || token >= st->n_vocab)
+            return err_set(err, STATUS_USAGE,
+                           "%s: record %d forces token %d, which this model's vocabulary of %d does not have",
+                           dump_name(st->follow), i, (int)token, st->n_vocab);
+    }
+    return STATUS_OK;
+}
+
 static enum status stream_prepare(struct stream *st, const struct generate_request *r, int32_t **prompt,
                                   size_t *n_prompt, struct err *err) {
     struct engine_info info;
@@ -91,6 +103,7 @@ static enum status stream_prepare(struct stream *st, const struct generate_reque
     if (r->follow != NULL && (uint64_t)st->budget > dump_count(r->follow))
         st->budget = (int)dump_count(r->follow);
     if (st->budget < 1) return err_set(err, STATUS_USAGE, "generate: a budget of %d tokens", st->budget);
+    RETURN_IF_ERROR(check_forced(st, err));
     RETURN_IF_ERROR(engine_encode(st->engine, r->prompt, r->prompt_bytes, 1, prompt, n_prompt, err));
     RETURN_IF_ERROR(stream_buffers(st, err));
     for (size_t i = 0; i < *n_prompt; i++) st->seen[(*prompt)[i]] = 1;

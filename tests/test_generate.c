@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "gates/battery.h"
+#include "tests/dump_maker.h"
 
 #define ROOT  FORKGATE_SOURCE_DIR
 #define MODEL ROOT "/fixtures/models/seedling-q8_0.gguf"
@@ -117,6 +118,38 @@ Test(generate, forcing_a_stream_through_prefill_equals_decoding_it) {
     dump_close(base);
     dump_close(forced);
     dump_close(scored);
+    engine_close(e);
+}
+
+/* A stream of two tokens of a larger vocabulary, or of one that knows no ids in its middle. */
+static dump *foreign_stream(int32_t first, int32_t second) {
+    struct made m = make_begin(NULL, 0, NULL);
+    make_record(&m, greedy(first, 3.0f, 1, 2.0f), "a", 1, NULL);
+    make_record(&m, greedy(second, 3.0f, 1, 2.0f), "b", 1, NULL);
+    return make_end(&m);
+}
+
+Test(generate, a_forced_token_that_the_model_does_not_have_is_refused_before_any_work) {
+    engine *e = open_engine(64);
+    struct engine_info info;
+    engine_describe(e, &info);
+    const int32_t bad[][3] = {
+        {info.n_vocab, 1, 0}, {1, info.n_vocab, 1}, {1, INT32_MAX, 1}, {-1, 1, 0}, {1, -2, 1}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        dump *follow = foreign_stream(bad[i][0], bad[i][1]), *d = NULL;
+        struct generate_request r = request("The ship", 2);
+        struct err err = {""};
+        char record[32];
+        r.follow = follow;
+        r.out = "test_generate_foreign.fgd";
+        (void)snprintf(record, sizeof record, "record %d forces token", (int)bad[i][2]);
+        cr_assert_eq(generate_run(e, &r, 1, 1, NULL, NULL, &d, &err), STATUS_USAGE, "decode %d", (int)i);
+        cr_assert(strstr(err.message, record) != NULL, "%s", err.message);
+        cr_assert_eq(generate_score(e, &r, &d, &err), STATUS_USAGE, "prefill %d", (int)i);
+        cr_assert(strstr(err.message, record) != NULL, "%s", err.message);
+        cr_assert(access(r.out, F_OK) != 0, "a refused run left a file");
+        dump_close(follow);
+    }
     engine_close(e);
 }
 
