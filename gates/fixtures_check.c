@@ -24,7 +24,8 @@ static const struct {
             {"fixtures/prompts/", STREAM_TIERS},
             {"fixtures/reference/", TIER_BIT(TIER_PARITY)},
             {"fixtures/peer/", TIER_BIT(TIER_PARITY)},
-            {"fixtures/models/", EVERY_TIER}};
+            {"fixtures/models/", EVERY_TIER},
+            {"golden/budgets.csv", TIER_BIT(TIER_PARITY) | TIER_BIT(TIER_TOLERANCE)}};
 #define USES (sizeof uses / sizeof uses[0])
 
 struct findings {
@@ -87,7 +88,7 @@ static enum status look_at_all(const char *dir, struct findings *f, struct err *
 static const struct gate gate_fixtures = {
     .id = "fixtures.manifest",
     .tier = TIER_PARITY,
-    .claim = "the fixtures that this run relies on are those of " MANIFEST,
+    .claim = "the fixtures and the bounds that this run relies on are those of " MANIFEST,
 };
 
 enum status fixtures_check(const struct runner_options *o, struct run_result *r, struct err *err) {
