@@ -76,13 +76,17 @@ static enum status describe_records(const dump *d, struct golden_entry *e, struc
     return STATUS_OK;
 }
 
+void golden_stem(const char *prompt, char *out, size_t room) {
+    (void)snprintf(out, room, "%s", prompt);
+    char *dot = strrchr(out, '.');
+    if (dot != NULL && dot != out) *dot = '\0';
+}
+
 static enum status describe_names(const dump *d, struct golden_entry *e, struct err *err) {
     char content[HASH_TEXT_BYTES], stem[64];
     struct hash128 h = dump_content_hash(d);
     hash_format(&h, content);
-    (void)snprintf(stem, sizeof stem, "%s", e->prompt);
-    char *dot = strrchr(stem, '.');
-    if (dot != NULL && dot != stem) *dot = '\0';
+    golden_stem(e->prompt, stem, sizeof stem);
     int kv_default = strcmp(e->key.kv, "f16") == 0;
     struct geometry g = geometry_default(ARCH_SM90);
     int own_tiles = e->key.fa_tkv != g.fa_tkv || e->key.fa_chunk != g.fa_chunk;

@@ -48,6 +48,9 @@ void golden_free(struct golden_set *s);
 /* The manifest as text (malloc'ed), entries sorted by name. */
 enum status golden_format(const struct golden_set *s, char **text, size_t *n, struct err *err);
 
+/* "holmes" of the prompt file "holmes.txt": what follows the last dot is left out. The last part of a golden's name. */
+void golden_stem(const char *prompt, char *out, size_t room);
+
 /* Every field but replaces and reason, from a dump. STATUS_USAGE when it lacks what a golden needs (ids, row hashes,
  * provenance keys) or is INVALID. */
 enum status golden_describe(const dump *d, struct golden_entry *out, struct err *err);

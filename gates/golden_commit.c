@@ -83,10 +83,15 @@ enum status refresh_permitted(const char *reason, struct err *err) {
 
 static enum status may_commit(const struct refresh_plan *p, const char *reason, struct err *err) {
     RETURN_IF_ERROR(refresh_permitted(reason, err));
-    for (size_t i = 0; i < p->n; i++)
-        if (p->items[i].state == REFRESH_REFUSED)
-            return err_set(err, STATUS_USAGE, "%s changed at record %llu, which is outside the named set",
-                           p->items[i].entry.name, (unsigned long long)p->items[i].outside);
+    for (size_t i = 0; i < p->n; i++) {
+        const struct refresh_item *item = &p->items[i];
+        if (item->state != REFRESH_REFUSED) continue;
+        if (item->n_differ == 0)
+            return err_set(err, STATUS_USAGE, "%s changed as a whole, which is outside the named set: %s",
+                           item->entry.name, item->summary);
+        return err_set(err, STATUS_USAGE, "%s changed at record %llu, which is outside the named set",
+                       item->entry.name, (unsigned long long)item->outside);
+    }
     if (p->counts[REFRESH_CHANGED] + p->counts[REFRESH_NEW] == 0)
         return err_set(err, STATUS_USAGE, "nothing changed: no golden to refresh");
     return STATUS_OK;
@@ -103,8 +108,11 @@ static enum status take_lock(const char *dir, int *fd, struct err *err) {
     lock.l_type = F_WRLCK;
     lock.l_whence = SEEK_SET;
     if (fcntl(*fd, F_SETLK, &lock) == 0) return STATUS_OK;
+    int why = errno;
     (void)close(*fd);
-    return err_set(err, STATUS_LIMIT, "%s: another refresh is running", path);
+    if (why == EACCES || why == EAGAIN)
+        return err_set(err, STATUS_LIMIT, "%s: another refresh is running", path);
+    return err_set(err, STATUS_IO, "%s: locking it: %s", path, strerror(why));
 }
 
 enum status refresh_can_write(const char *dir, struct err *err) {

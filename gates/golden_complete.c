@@ -31,7 +31,7 @@ static void tell_orphans(const struct golden_set *s, const char *folder, golden_
 enum status golden_gaps(const char *source_dir, const struct golden_set *s, golden_gap *tell, void *ctx,
                         struct err *err) {
     static const char *const folders[] = {"sm_90-f16", "sm_90-q8"};
-    char path[4096], name[256];
+    char path[4096], name[256], stem[200];
     int file = 0;
     table *t = NULL;
     (void)snprintf(path, sizeof path, "%s/fixtures/golden_prompts.csv", source_dir);
@@ -39,8 +39,8 @@ enum status golden_gaps(const char *source_dir, const struct golden_set *s, gold
     enum status status = table_need(t, "file", &file, err);
     for (int f = 0; status == STATUS_OK && f < 2; f++) {
         for (size_t row = 0; row < table_rows(t); row++) {
-            const char *prompt = table_cell(t, row, file, NULL);
-            (void)snprintf(name, sizeof name, "%s/%.*s", folders[f], (int)strcspn(prompt, "."), prompt);
+            golden_stem(table_cell(t, row, file, NULL), stem, sizeof stem);
+            (void)snprintf(name, sizeof name, "%s/%s", folders[f], stem);
             if (golden_by_name(s, name) == NULL) tell(ctx, GOLDEN_MISSING, name);
         }
         tell_orphans(s, folders[f], tell, ctx);

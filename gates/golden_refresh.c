@@ -42,6 +42,11 @@ static int allowed(const struct refresh_name *names, size_t n, const char *golde
     return 0;
 }
 
+/* May what concerns the stream as a whole change? Whoever named a range of records did not ask for that. */
+static int allowed_whole(const struct refresh_name *names, size_t n, const char *golden) {
+    return allowed(names, n, golden, 0) && allowed(names, n, golden, UINT64_MAX);
+}
+
 /* ---- records ------------------------------------------------------------------------------------------------- */
 static int records_equal(const dump *a, const dump *b, uint64_t i) {
     if (i >= dump_count(a) || i >= dump_count(b)) return 0;
@@ -71,12 +76,20 @@ static void find_changes(struct refresh_item *item, const dump *old, const struc
 }
 
 /* ---- the plan ------------------------------------------------------------------------------------------------ */
+/* Every record equal: the golden stays, unless the stream was asked for another length. */
+static void judge_budget(struct refresh_item *item, int may_change) {
+    item->state = item->old->n_requested == item->entry.n_requested ? REFRESH_SAME
+                  : may_change                                      ? REFRESH_CHANGED
+                                                                    : REFRESH_REFUSED;
+    if (item->state == REFRESH_REFUSED) item->outside = 0;
+    if (item->state != REFRESH_SAME)
+        (void)snprintf(item->summary, sizeof item->summary,
+                       "%" PRIu64 " records equal; the budget was %" PRIu64 " tokens and is %" PRIu64,
+                       item->entry.count, item->old->n_requested, item->entry.n_requested);
+}
+
 static void judge_changes(struct refresh_item *item, const dump *old) {
     struct golden_match m = golden_compare(old, item->candidate, UINT64_MAX);
-    if (item->n_differ == 0 && item->old->n_requested == item->entry.n_requested) {
-        item->state = REFRESH_SAME;
-        return;
-    }
     item->state = item->outside == UINT64_MAX ? REFRESH_CHANGED : REFRESH_REFUSED;
     golden_explain(old, item->candidate, &m, item->summary, sizeof item->summary);
 }
@@ -95,10 +108,7 @@ static enum status plan_item(const struct golden_set *set, const dump *candidate
     }
     if (item->old == NULL) { /* another prompt or model under a name that exists: a change of every record */
         item->old = namesake;
-        item->state = allowed(names, n_names, item->entry.name, 0) &&
-                              allowed(names, n_names, item->entry.name, UINT64_MAX)
-                          ? REFRESH_CHANGED
-                          : REFRESH_REFUSED;
+        item->state = allowed_whole(names, n_names, item->entry.name) ? REFRESH_CHANGED : REFRESH_REFUSED;
         item->outside = item->state == REFRESH_REFUSED ? 0 : UINT64_MAX;
         (void)snprintf(item->summary, sizeof item->summary,
                        "model, prompt or sampler under this name differs");
@@ -107,7 +117,10 @@ static enum status plan_item(const struct golden_set *set, const dump *candidate
     dump *old = NULL;
     RETURN_IF_ERROR(golden_open(set, item->old, &old, err));
     find_changes(item, old, names, n_names);
-    judge_changes(item, old);
+    if (item->n_differ == 0)
+        judge_budget(item, allowed_whole(names, n_names, item->entry.name));
+    else
+        judge_changes(item, old);
     dump_close(old);
     return STATUS_OK;
 }

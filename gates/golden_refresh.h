@@ -13,7 +13,7 @@ enum refresh_state {
     REFRESH_SAME,    /* every record equal: the golden stays, whatever else its provenance says */
     REFRESH_CHANGED, /* differs, and every difference lies in the named set */
     REFRESH_NEW,     /* no golden had this key */
-    REFRESH_REFUSED  /* differs outside the named set */
+    REFRESH_REFUSED  /* differs outside the named set, or as a whole where no name is of the whole stream */
 };
 
 struct refresh_item {
@@ -22,8 +22,8 @@ struct refresh_item {
     struct golden_entry entry;      /* described from the candidate */
     const struct golden_entry *old; /* in the set, or NULL */
     uint64_t n_differ, first, last; /* records that differ; first and last of them */
-    uint64_t outside;               /* first differing record outside the named range; UINT64_MAX when none */
-    char summary[400];              /* golden_explain against the old dump */
+    uint64_t outside;  /* first record outside the named range that differs; 0: the whole; UINT64_MAX: none */
+    char summary[400]; /* golden_explain against the old dump */
 };
 
 struct refresh_plan {
@@ -55,7 +55,8 @@ enum status refresh_check_repeat(const dump *const *first, const dump *const *se
 /* May a refresh with this reason happen at all? STATUS_USAGE: CI=true in the environment, a missing or blank reason. */
 enum status refresh_permitted(const char *reason, struct err *err);
 
-/* Can this folder be written, and is no other refresh at work? Asked before minutes of work; refresh_commit asks again. */
+/* Can this folder be written, and is no other refresh at work (STATUS_LIMIT)? STATUS_IO: it cannot be written, or its file
+ * system has no locks. Asked before minutes of work; refresh_commit asks again. */
 enum status refresh_can_write(const char *dir, struct err *err);
 
 /* Writes the plan's new and changed dumps, then the manifest. STATUS_USAGE: an empty reason, a refused item, CI=true in the

@@ -20,10 +20,11 @@ struct sample {
     float shift;
     int swapped;                    /* record whose token differs, -1 for none */
     const char *commit, *extra_key; /* provenance that may differ without harm */
+    const char *budget;             /* n_requested */
 };
 
 static inline struct sample sample_plain(const char *prompt) {
-    struct sample s = {prompt, "f16", 128, -1, 0.0f, -1, "0123456789ab", NULL};
+    struct sample s = {prompt, "f16", 128, -1, 0.0f, -1, "0123456789ab", NULL, "128"};
     return s;
 }
 
@@ -51,7 +52,7 @@ static inline void sample_provenance(const struct sample *s, struct provenance *
                               {"repeat_penalty", "1"},
                               {"tie_rule", "lowest-id"},
                               {"ignore_eos", "0"},
-                              {"n_requested", "128"},
+                              {"n_requested", s->budget},
                               {"stop", "length"},
                               {"overflows", "0"}};
     for (size_t i = 0; i < sizeof items / sizeof items[0]; i++)

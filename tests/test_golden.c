@@ -95,6 +95,42 @@ Test(golden, a_manifest_that_repeats_or_leaves_its_folder_is_refused) {
     cr_assert(strstr(err.message, "below the folder") != NULL, "%s", err.message);
 }
 
+struct gaps {
+    int missing, others;
+    char name[96];
+};
+
+static void note_gap(void *ctx, enum golden_gap_kind kind, const char *what) {
+    struct gaps *g = ctx;
+    if (kind != GOLDEN_MISSING) {
+        g->others++;
+        return;
+    }
+    g->missing++;
+    (void)snprintf(g->name, sizeof g->name, "%s", what);
+}
+
+/* The manifest and the list of prompts name a stream by the same rule, whatever dots the prompt has. */
+Test(golden, a_prompt_with_dots_in_its_name_is_not_missing) {
+    struct sample s = sample_plain("a.b.txt");
+    dump *dumps[1] = {sample_dump(&s)};
+    struct golden_set set;
+    struct gaps gaps = {0, 0, ""};
+    char path[128];
+    sample_commit((const dump *const *)dumps, 1, "first goldens");
+    (void)snprintf(path, sizeof path, "%s/fixtures", sample_dir);
+    cr_assert_eq(mkdir(path, 0700), 0);
+    (void)snprintf(path, sizeof path, "%s/fixtures/golden_prompts.csv", sample_dir);
+    FILE *f = fopen(path, "wb");
+    cr_assert(f != NULL && fputs("file,quick,full,why\na.b.txt,16,16,dots\n", f) >= 0 && fclose(f) == 0);
+    cr_assert_eq(golden_load(sample_dir, &set, &err), STATUS_OK, "%s", err.message);
+    cr_assert_eq(golden_gaps(sample_dir, &set, note_gap, &gaps, &err), STATUS_OK, "%s", err.message);
+    cr_assert(gaps.missing == 1 && gaps.others == 0, "%d missing, %d others", gaps.missing, gaps.others);
+    cr_assert_str_eq(gaps.name, "sm_90-q8/a.b");
+    golden_free(&set);
+    dump_close(dumps[0]);
+}
+
 Test(golden, a_missing_or_damaged_dump_is_never_a_match) {
     commit_two();
     struct golden_set set;

@@ -2,8 +2,12 @@
  * or the new set, whole. Field case A16 (a) to (d). */
 #include "golden_samples.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
+
+#include "refuse_call.h"
 
 static struct err err;
 
@@ -138,6 +142,25 @@ Test(golden_refresh, a_longer_or_shorter_stream_is_a_change_of_the_records_beyon
     cr_assert_eq(refresh(s, "sm_90-f16/holmes:100-127", "why", &item), STATUS_OK, "%s", err.message);
 }
 
+/* The same records, asked for with another budget, would be another line of the manifest. */
+Test(golden_refresh, another_budget_changes_the_stream_as_a_whole) {
+    commit_base();
+    struct sample s = sample_plain("holmes.txt");
+    struct refresh_item item;
+    s.budget = "256";
+    static const char *const too_little[] = {NULL, "sm_90-f16/holmes:0-127", "sm_90-f16/holmes:5"};
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq(refresh(s, too_little[i], "why", &item), STATUS_USAGE, "name %d", i);
+        cr_assert_eq(item.state, REFRESH_REFUSED);
+        cr_assert(strstr(err.message, "outside the named set") != NULL, "%s", err.message);
+    }
+    cr_assert_eq(entry_of("sm_90-f16/holmes").n_requested, 128);
+    cr_assert_eq(refresh(s, "sm_90-f16/holmes", "why", &item), STATUS_OK, "%s", err.message);
+    cr_assert_eq(item.state, REFRESH_CHANGED);
+    cr_assert(strstr(item.summary, "128 tokens and is 256") != NULL, "%s", item.summary);
+    cr_assert_eq(entry_of("sm_90-f16/holmes").n_requested, 256);
+}
+
 Test(golden_refresh, names_parse_strictly) {
     struct refresh_name n;
     cr_assert_eq(refresh_name_parse("a:5", &n, &err), STATUS_OK);
@@ -183,6 +206,38 @@ Test(golden_refresh, a_plan_from_an_older_manifest_is_refused) {
     golden_free(&set);
     dump_close(d);
     dump_close(other);
+}
+
+/* A lock that is held is another refresh; a file system without locks is not. */
+Test(golden_refresh, a_lock_that_is_held_is_told_from_one_that_cannot_be_had) {
+    char path[128];
+    struct flock lock;
+    commit_base();
+    (void)snprintf(path, sizeof path, "%s/.lock", sample_dir);
+    memset(&lock, 0, sizeof lock);
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    int go[2];
+    cr_assert_eq(pipe(go), 0);
+    pid_t holder = fork();
+    if (holder == 0) {
+        int fd = open(path, O_RDWR);
+        char locked = fd >= 0 && fcntl(fd, F_SETLK, &lock) == 0;
+        (void)!write(go[1], &locked, 1);
+        (void)pause();
+        _exit(0);
+    }
+    char locked = 0;
+    cr_assert(read(go[0], &locked, 1) == 1 && locked == 1);
+    enum status held = refresh_can_write(sample_dir, &err);
+    (void)kill(holder, SIGKILL);
+    cr_assert_eq(waitpid(holder, NULL, 0), holder);
+    cr_assert_eq(held, STATUS_LIMIT);
+    cr_assert(strstr(err.message, "another refresh is running") != NULL, "%s", err.message);
+    cr_assert_eq(refresh_can_write(sample_dir, &err), STATUS_OK, "%s", err.message);
+    if (!refuse_call(SYS_fcntl, 1, F_SETLK, ENOLCK)) cr_skip_test("no seccomp here");
+    cr_assert_eq(refresh_can_write(sample_dir, &err), STATUS_IO);
+    cr_assert(strstr(err.message, ".lock: locking it: No locks available") != NULL, "%s", err.message);
 }
 
 /* ---- killed at every step ------------------------------------------------------------------------------------- */

@@ -114,7 +114,9 @@ static void print_state(const struct refresh_plan *p, enum refresh_state state, 
                    item->entry.count, item->entry.smallest_gap, item->entry.text_head);
         else
             print_changed(item, mark);
-        if (state == REFRESH_REFUSED)
+        if (state == REFRESH_REFUSED && item->n_differ == 0)
+            printf("    the stream as a whole is outside the named set\n");
+        else if (state == REFRESH_REFUSED)
             printf("    record %" PRIu64 " is outside the named set\n", item->outside);
     }
 }
