@@ -111,8 +111,9 @@ enum status dump_writer_add(dump_writer *w, const struct dump_record *r, const u
                             uint32_t text_bytes, const struct dump_top *top, const float *logits,
                             struct err *err);
 /* Provenance learnt at the end (stop, overflows) goes in before the header is written last: pass the final one. The
- * finished dump is returned when out != NULL (reopened and verified). The writer is gone afterwards, also on failure;
- * then the temporary file is removed and whatever stood at path is untouched. */
+ * finished dump is returned when out != NULL (read back and verified before it is renamed). The writer is gone afterwards,
+ * also on failure; then the temporary file is removed and whatever stood at path is untouched, but for a folder that
+ * cannot be synced (file_out_publish). */
 enum status dump_writer_finish(dump_writer *w, const struct provenance *final, dump **out, struct err *err);
 void dump_writer_abandon(dump_writer *w);
 

@@ -102,6 +102,9 @@ enum status dump_verify_results(const dump *d, struct err *err);
 /* Maps path and verifies its frame only; dump_open is this and the other steps. */
 enum status dump_open_frame(const char *path, dump **out, struct err *err);
 
+/* As dump_open, and the dump is called name, in messages too: a file that is about to be renamed. */
+enum status dump_open_as(const char *path, const char *name, dump **out, struct err *err);
+
 /* As dump_open_memory, and the dump frees bytes (malloc'ed) when it closes; also when opening fails. */
 enum status dump_open_owned(uint8_t *bytes, size_t n, const char *name, dump **out, struct err *err);
 

@@ -180,25 +180,33 @@ enum status dump_open_memory(const void *bytes, size_t n, const char *name, dump
     return dump_open_owned(aligned, n, name, out, err);
 }
 
-enum status dump_open_frame(const char *path, dump **out, struct err *err) {
+static enum status open_frame_as(const char *path, const char *name, dump **out, struct err *err) {
     *out = NULL;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return err_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
+    if (fd < 0) return err_set(err, STATUS_IO, "%s: %s", name, strerror(errno));
     struct stat st;
     int usable = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
     size_t n = usable ? (size_t)st.st_size : 0;
     void *map = n > 0 ? mmap(NULL, n, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
     int saved = errno;
     (void)close(fd);
-    if (!usable) return err_set(err, STATUS_IO, "%s: not a regular file", path);
+    if (!usable) return err_set(err, STATUS_IO, "%s: not a regular file", name);
     if (map == MAP_FAILED)
-        return err_set(err, STATUS_IO, "%s: mapping %zu bytes: %s", path, n, strerror(saved));
-    return open_bytes(map, n, path, map, NULL, out, err);
+        return err_set(err, STATUS_IO, "%s: mapping %zu bytes: %s", name, n, strerror(saved));
+    return open_bytes(map, n, name, map, NULL, out, err);
+}
+
+enum status dump_open_frame(const char *path, dump **out, struct err *err) {
+    return open_frame_as(path, path, out, err);
+}
+
+enum status dump_open_as(const char *path, const char *name, dump **out, struct err *err) {
+    RETURN_IF_ERROR(open_frame_as(path, name, out, err));
+    return verify_rest(out, err);
 }
 
 enum status dump_open(const char *path, dump **out, struct err *err) {
-    RETURN_IF_ERROR(dump_open_frame(path, out, err));
-    return verify_rest(out, err);
+    return dump_open_as(path, path, out, err);
 }
 
 void dump_close(dump *d) {

@@ -265,6 +265,16 @@ static enum status cut_to_size(dump_writer *w, struct err *err) {
     return STATUS_OK;
 }
 
+/* Read back before it stands at its path: what cannot be verified never replaces what was there. */
+static enum status publish(dump_writer *w, dump **out, struct err *err) {
+    enum status s = out != NULL ? dump_open_as(w->file.temp, w->file.path, out, err) : STATUS_OK;
+    if (s == STATUS_OK) s = file_out_publish(&w->file, err);
+    if (s == STATUS_OK || out == NULL) return s;
+    dump_close(*out);
+    *out = NULL;
+    return s;
+}
+
 enum status dump_writer_finish(dump_writer *w, const struct provenance *final, dump **out, struct err *err) {
     if (out != NULL) *out = NULL;
     enum status s = flush_block(w, err);
@@ -272,8 +282,7 @@ enum status dump_writer_finish(dump_writer *w, const struct provenance *final, d
     if (s == STATUS_OK) s = write_tail(w, err);
     if (s == STATUS_OK) s = cut_to_size(w, err);
     if (s == STATUS_OK && w->file.fd >= 0) {
-        s = file_out_publish(&w->file, err);
-        if (s == STATUS_OK && out != NULL) s = dump_open(w->file.path, out, err);
+        s = publish(w, out, err);
     } else if (s == STATUS_OK && out != NULL) {
         uint8_t *bytes = w->whole.bytes;
         w->whole.bytes = NULL;

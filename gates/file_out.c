@@ -75,15 +75,17 @@ enum status file_out_write(struct file_out *f, unsigned long long offset, const 
     return STATUS_OK;
 }
 
-/* The rename itself must reach the disk. A folder that cannot be opened for reading cannot be synced. */
-static void sync_folder(const char *path) {
-    char *copy = copy_text(path);
-    if (copy == NULL) return;
-    int folder = open(dirname(copy), O_RDONLY | O_CLOEXEC);
+/* The rename itself must reach the disk. EINVAL: a file system whose folders cannot be synced keeps them by itself. */
+static enum status sync_folder(const struct file_out *f, struct err *err) {
+    char *copy = copy_text(f->path);
+    if (copy == NULL) return err_set(err, STATUS_NOMEM, "%s: out of memory", f->path);
+    int folder = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     free(copy);
-    if (folder < 0) return;
-    (void)fsync(folder);
-    (void)close(folder);
+    enum status s = STATUS_OK;
+    if (folder < 0 || (fsync(folder) != 0 && errno != EINVAL))
+        s = io_error(f, "is written, but its folder cannot be synced", err);
+    if (folder >= 0) (void)close(folder);
+    return s;
 }
 
 /* Below the folder for temporary files, which no restart keeps: waiting for the disk there would prove nothing. */
@@ -110,8 +112,7 @@ enum status file_out_publish(struct file_out *f, struct err *err) {
     free(f->temp);
     f->temp = NULL;
     step();
-    if (durable) sync_folder(f->path);
-    return STATUS_OK;
+    return durable ? sync_folder(f, err) : STATUS_OK;
 }
 
 void file_out_abandon(struct file_out *f) {

@@ -26,7 +26,8 @@ enum status file_out_write(struct file_out *f, unsigned long long offset, const 
                            struct err *err);
 
 /* After STATUS_OK the file is complete at its path, and survives a power cut unless it lies below the folder for temporary
- * files. On failure abandon it. */
+ * files. On failure abandon it: nothing has changed at the path, unless the message says that the file is written and its
+ * folder cannot be synced; then the new file is there, and may be gone after a power cut. */
 enum status file_out_publish(struct file_out *f, struct err *err);
 
 /* Closes and removes what was not published. Legal in any state after open, and on a zeroed struct with fd == -1. */

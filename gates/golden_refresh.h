@@ -61,7 +61,7 @@ enum status refresh_can_write(const char *dir, struct err *err);
 
 /* Writes the plan's new and changed dumps, then the manifest. STATUS_USAGE: an empty reason, a refused item, CI=true in the
  * environment, nothing to do; STATUS_LIMIT: another refresh holds the lock, or the manifest on disk is not the one the
- * plan was made from. On any error the old set is intact. */
+ * plan was made from. On any error the old set is intact, but for a folder that cannot be synced (file_out_publish). */
 enum status refresh_commit(const struct refresh_plan *p, const char *reason, struct err *err);
 
 /* Called before every step of a commit that touches the disk (open, write, sync, rename, unlink), with its number from 1.
