@@ -9,11 +9,11 @@
 
 #include "gates/child_process.h"
 #include "gates/report.h"
+#include "gates/slurp.h"
 
 #define PROGRAM    "compute-sanitizer"
 #define MARK       "========= "
 #define SLOWER     19 /* a gate's time-out is multiplied by less than `run` allows it */
-#define OUTPUT_MAX (1u << 22)
 #define EXIT_FOUND 86 /* asked of the tool, so that its own finding is no exit code of forkgate's */
 
 static const char *const tools[] = {"memcheck", "racecheck", "initcheck", "synccheck"};
@@ -100,14 +100,6 @@ static void command_line(const struct gate *g, const struct gate_context *ctx, c
     if (!c->compute.graphs) child_add(a, "--no-graph");
 }
 
-static enum status slurp(const char *path, char **out, struct err *err) {
-    FILE *f = fopen(path, "rb");
-    *out = calloc(1, OUTPUT_MAX + 1);
-    if (*out != NULL && f != NULL) (void)!fread(*out, 1, OUTPUT_MAX, f);
-    if (f != NULL) (void)fclose(f);
-    return *out != NULL ? STATUS_OK : err_set(err, STATUS_NOMEM, "--under: out of memory");
-}
-
 /* ---- judging --------------------------------------------------------------------------------------------------- */
 struct seen {
     unsigned long errors;
@@ -182,6 +174,7 @@ static enum status judge(const struct gate *g, const struct gate_context *ctx, c
 static enum status run_in(const struct gate *g, const struct gate_context *ctx, const char *program,
                           const char *folder, struct err *err) {
     char csv[300], out[300], errors[300], *text = NULL;
+    size_t n = 0;
     struct child_args args;
     struct seen seen;
     memset(&seen, 0, sizeof seen);
@@ -193,7 +186,9 @@ static enum status run_in(const struct gate *g, const struct gate_context *ctx, 
     enum status s = child_run(&request, &seen.end, err);
     child_args_free(&args);
     RETURN_IF_ERROR(s);
-    RETURN_IF_ERROR(slurp(out, &text, err));
+    RETURN_IF_ERROR(slurp_any(out, &text, &n, err));
+    for (size_t i = 0; i < n; i++)
+        if (text[i] == '\0') text[i] = ' '; /* what comes after it was said too */
     seen.summaries = under_count(text, &seen.errors, seen.first, sizeof seen.first);
     free(text);
     return judge(g, ctx, csv, &seen, err);

@@ -22,6 +22,9 @@ case $SAYS in
   0) echo '========= ERROR SUMMARY: 0 errors' ;;
   3) echo '========= Invalid __global__ write of size 4 bytes'; echo '========= ERROR SUMMARY: 3 errors'; exit 86 ;;
   race) echo '========= RACECHECK SUMMARY: 1 hazard displayed (0 errors, 1 warning)'; exit 86 ;;
+  much) echo '========= ERROR SUMMARY: 0 errors'; printf 'a\0b\n'
+    yes 'a line of the program itself, as long as a line of text is' | head -n 80000
+    echo '========= ERROR SUMMARY: 2 errors'; exit 86 ;;
   silent) ;;
   odd) echo '========= ERROR SUMMARY: 0 errors'; exit 7 ;;
 esac
@@ -42,6 +45,8 @@ has asked '--backend cuda'
 # errors are red, with the first of them; a warning of racecheck is a race
 SAYS=3 expect 1 under --under memcheck
 has out '3 errors, first: Invalid __global__ write of size 4 bytes'
+SAYS=much expect 1 under --under memcheck # a second process, behind much text
+has out '2 errors'
 SAYS=race expect 1 under --under racecheck
 has out 'FAIL op.add'
 
