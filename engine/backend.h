@@ -40,6 +40,13 @@ struct kernel_launch {
     int measured;           /* the most seen alive at once on one; 0: not an instrumented build */
 };
 
+/* How attention was laid out, the most of each since open. The only witness that fa_tq and fa_splits were heeded: they may
+ * not change a bit. */
+struct attention_use {
+    int tile_rows, rows; /* query rows of a tile; rows that one call had of one sequence, to cut into tiles */
+    int splits, chunks;  /* blocks that shared the chunks of a row; chunks there were to share */
+};
+
 struct row_span; /* checksum.h */
 struct row_sum;
 
@@ -131,6 +138,7 @@ struct backend {
     /* Values that overflowed f16 or could not be quantised since the last call (reset to 0). */
     enum status (*overflow_take)(struct backend *self, uint64_t *count, struct err *err);
     int (*kernel_counts)(struct backend *self, struct kernel_count out[BACKEND_KERNELS_MAX]);
+    void (*attention_use)(struct backend *self, struct attention_use *out);
     /* Every kind of launch since open (the first BACKEND_LAUNCHES_MAX). NULL where there is no device. */
     enum status (*launches)(struct backend *self, struct kernel_launch out[BACKEND_LAUNCHES_MAX], int *n,
                             struct err *err);

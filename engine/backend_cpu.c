@@ -47,6 +47,7 @@ _Static_assert(KERNELS <= BACKEND_KERNELS_MAX, "the census has room for every tw
 struct cpu {
     struct twin_ctx twins;
     uint64_t overflow;
+    struct attention_use use;
     uint64_t calls[KERNELS];
     void **owned; /* [n_owned] everything handed out and not yet freed */
     size_t n_owned, room;
@@ -318,6 +319,10 @@ static int cpu_kernel_counts(struct backend *self, struct kernel_count out[BACKE
     return KERNELS;
 }
 
+static void cpu_attention_use(struct backend *self, struct attention_use *out) {
+    *out = cpu_of(self)->use;
+}
+
 static void cpu_close(struct backend *self) {
     if (self == NULL) return;
     struct cpu *c = cpu_of(self);
@@ -359,7 +364,8 @@ static const struct backend table = {.name = "cpu",
                                      .waiting = host_waiting,
                                      .row_sums = host_row_sums,
                                      .peek = cpu_copy,
-                                     .kernel_counts = cpu_kernel_counts};
+                                     .kernel_counts = cpu_kernel_counts,
+                                     .attention_use = cpu_attention_use};
 
 /* simd AUTO follows the machine; asking for AVX2 where there is none is refused. */
 static enum status resolve_simd(enum simd simd, int *use_avx2, struct err *err) {
@@ -389,6 +395,7 @@ enum status backend_cpu_open(const struct backend_config *config, struct backend
     c->twins.arch = config->arch;
     c->twins.geometry = config->geometry;
     c->twins.use_avx2 = use_avx2;
+    c->twins.use = &c->use;
     c->twins.overflow = &c->overflow;
     enum status s = par_open(config->n_threads, &c->twins.pool, err);
     if (s != STATUS_OK) {

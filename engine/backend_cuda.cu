@@ -259,6 +259,7 @@ static void fill_table(struct backend *b) {
     b->top2 = top2_cuda;
     b->overflow_take = overflow_take;
     b->kernel_counts = kernel_counts_cuda;
+    b->attention_use = cuda_attention_use;
     b->waiting = waiting_cuda;
     b->row_sums = row_sums_cuda;
     b->peek = peek_cuda;

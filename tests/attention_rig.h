@@ -91,7 +91,7 @@ static inline enum status rig_run(struct rig *r, struct call *c, int first, int 
     for (int i = 0; i < n; i++) pos[i] = first + i;
     const struct kv_cache *kv = &r->kv;
     struct step s = {n, 1, NULL, pos, &kv};
-    struct twin_ctx t = {c->route, c->arch, c->g, c->avx2, c->pool, &c->overflow};
+    struct twin_ctx t = {c->route, c->arch, c->g, c->avx2, c->pool, &c->overflow, NULL};
     size_t row = rig_heads(r) * (size_t)r->hd;
     memset(r->o + (size_t)first * row, 0xff, (size_t)n * row * sizeof *r->o);
     struct err err;

@@ -34,7 +34,8 @@ static void bench(enum route route, enum dtype dtype, int64_t max_rows) {
     static const int64_t counts[] = {1, 4, 8, 64};
     struct problem p = problem_make(route, dtype, BENCH_N, BENCH_K, max_rows, 0);
     uint64_t overflow = 0;
-    struct twin_ctx t = {route, ARCH_SM90, geometry_default(ARCH_SM90), tc_have_avx2(), NULL, &overflow};
+    struct twin_ctx t = {route,     ARCH_SM90, geometry_default(ARCH_SM90), tc_have_avx2(), NULL,
+                         &overflow, NULL};
     float *y = poisoned((size_t)(max_rows * BENCH_N));
     for (size_t i = 0; i < sizeof counts / sizeof counts[0] && counts[i] <= max_rows; i++) {
         double s = best_seconds(&p, &t, counts[i], y), macs = (double)counts[i] * BENCH_N * BENCH_K;

@@ -12,7 +12,8 @@
 /* 1 when any cell differs between one thread and four. */
 static int product_differs(enum route route, enum dtype dtype, par *pool, uint64_t *overflow) {
     struct problem p = problem_make(route, dtype, 100, 256, ROWS, 0);
-    struct twin_ctx one = {route, ARCH_SM90, geometry_default(ARCH_SM90), tc_have_avx2(), NULL, overflow};
+    struct twin_ctx one = {route,    ARCH_SM90, geometry_default(ARCH_SM90), tc_have_avx2(), NULL,
+                           overflow, NULL};
     struct twin_ctx four = one;
     four.pool = pool;
     float *a = poisoned(ROWS * 100), *b = poisoned(ROWS * 100);
@@ -29,8 +30,8 @@ static int product_differs(enum route route, enum dtype dtype, par *pool, uint64
 /* 1 when a threaded row op differs, or an overflow count is lost. */
 static int row_ops_differ(par *pool) {
     uint64_t overflow = 0;
-    struct twin_ctx one = {ROUTE_F16,      ARCH_SM90, geometry_default(ARCH_SM90),
-                           tc_have_avx2(), NULL,      &overflow};
+    struct twin_ctx one = {ROUTE_F16, ARCH_SM90, geometry_default(ARCH_SM90), tc_have_avx2(), NULL,
+                           &overflow, NULL};
     struct twin_ctx four = one;
     four.pool = pool;
     size_t n = ROWS * 256, at = 0;

@@ -204,7 +204,7 @@ Test(attention, a_batch_gives_each_sequence_what_it_gets_alone) {
             memcpy(q + (size_t)i * 256, r->q + (size_t)pos[i] * 256, 256 * sizeof *q);
         }
         struct step s = {BATCH_MAX, BATCH_MAX, NULL, pos, kv};
-        struct twin_ctx t = {c.route, c.arch, c.g, c.avx2, c.pool, &c.overflow};
+        struct twin_ctx t = {c.route, c.arch, c.g, c.avx2, c.pool, &c.overflow, NULL};
         memset(o, 0xff, sizeof o);
         cr_assert_eq(attention_twin(&t, &s, 1, 4, q, o, &err), STATUS_OK);
         par_close(c.pool);

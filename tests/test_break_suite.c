@@ -261,3 +261,41 @@ Test(break_suite, an_option_parsed_and_ignored) {
     dump_close(same);
     dump_close(other);
 }
+
+/* 130 rows at once and one more alone, in chunks of 64 keys. */
+static engine *worked(const struct engine_config *config) {
+    engine *e = NULL;
+    session *s = NULL;
+    struct err err = {""};
+    int32_t ids[130];
+    for (int i = 0; i < 130; i++) ids[i] = 300 + i;
+    cr_assert_eq(engine_open(FORKGATE_SOURCE_DIR "/fixtures/models/seedling-q8_0.gguf", config, &e, &err),
+                 STATUS_OK, "%s", err.message);
+    cr_assert_eq(session_create(e, &s, &err), STATUS_OK);
+    cr_assert_eq(session_prefill(s, ids, 130, &err), STATUS_OK);
+    cr_assert_eq(session_decode(s, 1, &err), STATUS_OK);
+    session_close(s);
+    return e;
+}
+
+/* fa_tq and fa_splits may not change a bit, so bits cannot tell that they were read: what attention did must. */
+Test(break_suite, an_option_without_bits_ignored) {
+    struct gate_context c;
+    struct stream_arm a = arm_of(&c);
+    struct engine_config one = c.config, two;
+    one.compute.geometry.fa_chunk = 64;
+    two = one;
+    two.compute.geometry.fa_splits = 1;
+    two.compute.geometry.fa_tq = 128;
+    engine *of_one = worked(&one), *of_two = worked(&two);
+    for (int tiles = 0; tiles < 2; tiles++) {
+        streams_used_row(&a, tiles, &one, of_one, &two, of_two);
+        cr_assert_eq(last.verdict, VERDICT_PASS, "%s: %s", last.test_case, last.note);
+        streams_used_row(&a, tiles, &one, of_one, &two, of_one); /* asked for the other, and did as before */
+        cr_assert(last.verdict == VERDICT_FAIL && last.value == 1, "%s: %s", last.test_case, last.note);
+        streams_used_row(&a, tiles, &one, of_one, &one, of_one);
+        cr_assert_eq(last.verdict, VERDICT_SKIP, "nothing was asked");
+    }
+    engine_close(of_one);
+    engine_close(of_two);
+}

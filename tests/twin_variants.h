@@ -28,8 +28,8 @@ static inline void variants_open(struct variants *v, enum route route) {
         if (par_open(threads[i], &v->pool[i], NULL) != STATUS_OK) abort();
     for (int avx2 = 0; avx2 <= tc_have_avx2(); avx2++) {
         for (int i = 0; i < 3; i++) {
-            struct twin_ctx ctx = {route, ARCH_SM90,  geometry_default(ARCH_SM90),
-                                   avx2,  v->pool[i], &v->overflow};
+            struct twin_ctx ctx = {route,        ARCH_SM90, geometry_default(ARCH_SM90), avx2, v->pool[i],
+                                   &v->overflow, NULL};
             v->ctx[v->n++] = ctx;
         }
     }

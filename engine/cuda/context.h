@@ -74,6 +74,7 @@ struct cuda_context {
     struct row_sum *row_sums;            /* device [CHECKSUM_ROWS], for watchers */
     struct attention_room room;
     uint64_t calls[CUDA_KERNEL_COUNT];
+    struct attention_use use;
     struct launch_kind kinds[BACKEND_LAUNCHES_MAX]; /* for reports on occupancy (launch_log.c) */
     int n_kinds, kinds_lost;
     void **owned; /* every device allocation still held */
@@ -110,6 +111,8 @@ enum status cuda_hopper_loaded(int *out, struct err *err);
 /* ---- launch_log.c ---------------------------------------------------------------------------------------------- */
 void cuda_launch_note(struct cuda_context *c, enum kernel_id id, const void *func, int threads,
                       size_t dynamic);
+void cuda_attention_note(struct cuda_context *c, int tile_rows, int rows, int splits, int chunks);
+void cuda_attention_use(struct backend *self, struct attention_use *out);
 enum status cuda_launches(struct backend *self, struct kernel_launch out[BACKEND_LAUNCHES_MAX], int *n,
                           struct err *err);
 

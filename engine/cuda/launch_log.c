@@ -7,9 +7,9 @@
 #include "probe.h"
 
 static void note_alive(const struct cuda_context *c, struct launch_kind *kind) {
-    int most;
+    int alive;
     if (c->capturing != NULL) return; /* nothing has run yet */
-    if (cuda_probe_take(&most) == cudaSuccess && most > kind->measured) kind->measured = most;
+    if (cuda_probe_take(&alive) == cudaSuccess && alive > kind->measured) kind->measured = alive;
 }
 #else
 static void note_alive(const struct cuda_context *c, const struct launch_kind *kind) {
@@ -34,6 +34,20 @@ void cuda_launch_note(struct cuda_context *c, enum kernel_id id, const void *fun
         c->kinds[i] = kind;
     }
     note_alive(c, &c->kinds[i]);
+}
+
+static int most(int a, int b) {
+    return a > b ? a : b;
+}
+
+void cuda_attention_note(struct cuda_context *c, int tile_rows, int rows, int splits, int chunks) {
+    struct attention_use u = {most(c->use.tile_rows, tile_rows), most(c->use.rows, rows),
+                              most(c->use.splits, splits), most(c->use.chunks, chunks)};
+    c->use = u;
+}
+
+void cuda_attention_use(struct backend *self, struct attention_use *out) {
+    *out = cuda_context_of(self)->use;
 }
 
 enum status cuda_launches(struct backend *self, struct kernel_launch out[BACKEND_LAUNCHES_MAX], int *n,

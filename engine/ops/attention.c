@@ -291,6 +291,16 @@ static void carve_job(struct job *j, struct carver *c, struct work work[PAR_THRE
     j->partial = j->parts == 1 ? NULL : carve(c, slots * per_chunk, sizeof *j->partial);
 }
 
+/* Of prefill the tiles, of decode rows the splits: each call has one of them. */
+static void note_use(const struct job *j, struct attention_use *use) {
+    if (use == NULL) return;
+    if (j->s->n_seq == 1 && j->tokens > use->tile_rows) use->tile_rows = j->tokens;
+    if (j->s->n_seq == 1 && j->s->n_rows > use->rows) use->rows = j->s->n_rows;
+    if (j->tokens > 1) return;
+    if (j->parts > use->splits) use->splits = j->parts;
+    if (j->max_chunks > use->chunks) use->chunks = j->max_chunks;
+}
+
 enum status attention_twin(const struct twin_ctx *t, const struct step *s, int layer, int n_head,
                            const float *q, float *o, struct err *err) {
     if (t->route == ROUTE_F32) return attention_f32(t, s, layer, n_head, q, o, err);
@@ -311,6 +321,7 @@ enum status attention_twin(const struct twin_ctx *t, const struct step *s, int l
         j.max_chunks = n > j.max_chunks ? n : j.max_chunks;
     }
     j.parts = j.tokens == 1 ? min_int(t->geometry.fa_splits, j.max_chunks) : 1;
+    note_use(&j, t->use);
     struct carver c = {NULL, 0};
     carve_job(&j, &c, work);
     void *memory = malloc(c.used);

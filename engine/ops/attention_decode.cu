@@ -222,6 +222,7 @@ enum status attention_decode_cuda(struct cuda_context *c, const fa_args &a, stru
     const struct geometry *geo = &c->base.config.geometry;
     enum kernel_id id = a.kv.dtype == KV_F16 ? KERNEL_FA_DECODE : KERNEL_FA_DECODE_Q8;
     int n_splits = geo->fa_splits < a.n_chunks ? geo->fa_splits : a.n_chunks;
+    cuda_attention_note(c, 0, 0, n_splits, a.n_chunks);
     dim3 grid((unsigned)n_splits, (unsigned)a.kv.n_kv_head * ceil_div(a.group, FA_DEC_GROUP),
               (unsigned)a.n_rows);
     RETURN_IF_ERROR(fa_dispatch(geo->fa_tkv, a.kv.head_dim, [&](auto tkv, auto hd) {

@@ -139,6 +139,7 @@ template <int TKV, int HD, int WGS>
 static enum status fa_hopper_launch(struct cuda_context *c, const fa_args &a, const CUtensorMap maps[2],
                                     struct err *err) {
     dim3 grid((unsigned)a.n_head, ceil_div(a.n_rows, WGS * FA_HOPPER_ROWS));
+    cuda_attention_note(c, WGS * FA_HOPPER_ROWS, a.n_rows, 0, 0);
     return cuda_start(c, KERNEL_FA_PREFILL_HOPPER, fa_hopper_kernel<TKV, HD, WGS>, grid,
                       dim3((WGS + 1) * 128), fa_hopper_smem(HD) * (FAULT(FA_SMEM_OVER) ? 2 : 1), err, maps[0],
                       maps[1], a);

@@ -192,6 +192,7 @@ static size_t fa_asked_smem(int tq, int tkv, int hd) {
 enum status attention_prefill_cuda(struct cuda_context *c, const fa_args &a, struct err *err) {
     const struct geometry *geo = &c->base.config.geometry;
     enum kernel_id id = a.kv.dtype == KV_F16 ? KERNEL_FA_PREFILL : KERNEL_FA_PREFILL_Q8;
+    cuda_attention_note(c, geo->fa_tq, a.n_rows, 0, 0);
     return fa_dispatch(geo->fa_tkv, a.kv.head_dim, [&](auto tkv, auto hd) {
         constexpr int TKV = decltype(tkv)::value, HD = decltype(hd)::value;
         return cuda_start(

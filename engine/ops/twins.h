@@ -5,6 +5,7 @@
 #ifndef FORKGATE_TWINS_H
 #define FORKGATE_TWINS_H
 
+#include "../backend.h"
 #include "../ops.h"
 #include "../par.h"
 
@@ -14,7 +15,8 @@ struct twin_ctx {
     struct geometry geometry;
     int use_avx2; /* resolved from enum simd and the machine; 0 selects the scalar code (same bits) */
     par *pool;
-    uint64_t *overflow; /* contract's *overflow; twins running in several threads add atomically */
+    uint64_t *overflow;        /* contract's *overflow; twins running in several threads add atomically */
+    struct attention_use *use; /* where attention notes how it ran; may be NULL */
 };
 
 void embed_twin(const struct twin_ctx *t, const struct step *s, const struct weight *table, float *x);

@@ -1,7 +1,7 @@
 /* gate_launch.c - CLAIM: nothing that may not carry bits carries any: threads, SIMD, query tile, splits, graphs, and
  * being watched. Needs: model. Arms: threads, simd-scalar (cpu), no-graph (cuda), fa_tq, fa_splits, observer (every op
  * copied out), observer-tap (every op screened where it lies, as explain does), full-dump (top-k and whole rows stored), no-dump (driven without a dump), heeded (fa_tkv, fa_chunk and kv do
- * carry bits: a run that another value of them does not change has ignored them). Exercise: forkgate run --only stream.launch.f16 */
+ * carry bits: a run that another value of them does not change has ignored them; of fa_tq and fa_splits attention says what it did). Exercise: forkgate run --only stream.launch.f16 */
 #include <stdio.h>
 #include <string.h>
 
@@ -28,15 +28,32 @@ static enum status variant(const struct stream_arm *a, const char *arm, const st
     return STATUS_OK;
 }
 
+/* No bit may say that these two options were read, so attention's own account must. */
+static enum status geometry_variant(const struct stream_arm *a, const char *arm,
+                                    const struct engine_config *config, const struct engine_config *other,
+                                    const struct streams *s, dump *const *base, struct err *err) {
+    engine *e = NULL;
+    dump *got[STREAMS_MAX];
+    RETURN_IF_ERROR(engine_open(a->ctx->model_path, other, &e, err));
+    enum status status = streams_run(e, s, BATCH_MAX, 0, got, err);
+    if (status == STATUS_OK) {
+        compare_all(a, arm, s, base, got, UINT64_MAX);
+        streams_used_row(a, strcmp(arm, "fa_tq") == 0, config, a->engine, other, e);
+        streams_close(got, s->n);
+    }
+    engine_close(e);
+    return status;
+}
+
 static enum status geometry_variants(const struct stream_arm *a, const struct engine_config *config,
                                      const struct streams *s, dump *const *base, struct err *err) {
     struct engine_config c = *config;
     struct geometry *g = &c.compute.geometry;
     g->fa_tq = g->fa_tq == FA_TQ_MAX ? FA_TQ_DEFAULT : FA_TQ_MAX;
-    RETURN_IF_ERROR(variant(a, "fa_tq", &c, s, base, err));
+    RETURN_IF_ERROR(geometry_variant(a, "fa_tq", config, &c, s, base, err));
     *g = config->compute.geometry;
     g->fa_splits = g->fa_splits == 1 ? FA_SPLITS_DEFAULT : 1;
-    return variant(a, "fa_splits", &c, s, base, err);
+    return geometry_variant(a, "fa_splits", config, &c, s, base, err);
 }
 
 /* The first two records of the short prompts, made by the scalar code. */

@@ -72,6 +72,41 @@ void streams_heeded_row(const struct stream_arm *a, const char *option, const ch
                       same ? "the option changed no bit: it is ignored" : "");
 }
 
+struct used {
+    int asked, did, there; /* there: rows to cut, chunks to share */
+};
+
+static struct used used_of(int tiles, const struct engine_config *c, engine *e) {
+    struct attention_use use;
+    struct backend *b = engine_backend(e);
+    b->attention_use(b, &use);
+    struct used u = {c->compute.geometry.fa_splits, use.splits, use.chunks};
+    if (tiles) u = (struct used){c->compute.geometry.fa_tq, use.tile_rows, use.rows};
+    return u;
+}
+
+static int least(int a, int b) {
+    return a < b ? a : b;
+}
+
+void streams_used_row(const struct stream_arm *a, int tiles, const struct engine_config *first,
+                      engine *first_engine, const struct engine_config *second, engine *second_engine) {
+    const char *option = tiles ? "fa_tq" : "fa_splits", *of = tiles ? "rows" : "chunks";
+    struct used one = used_of(tiles, first, first_engine), two = used_of(tiles, second, second_engine);
+    char test_case[64], note[160];
+    int wrong = 0;
+    (void)snprintf(test_case, sizeof test_case, "%s %d and %d", option, one.asked, two.asked);
+    (void)snprintf(note, sizeof note, "%d and %d were used, of %d and %d %s", one.did, two.did, one.there,
+                   two.there, of);
+    if (least(one.asked, one.there) == least(two.asked, two.there) && one.there > 0) {
+        streams_note_row(a, "heeded", test_case, VERDICT_SKIP, note);
+        return;
+    }
+    wrong += least(one.did, one.there) != least(one.asked, one.there);
+    wrong += least(two.did, two.there) != least(two.asked, two.there);
+    streams_count_row(a, "heeded", test_case, (uint64_t)(one.there > 0 && two.there > 0 ? wrong : 2), note);
+}
+
 void streams_count_row(const struct stream_arm *a, const char *arm, const char *test_case, uint64_t wrong,
                        const char *note) {
     struct evidence row;

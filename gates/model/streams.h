@@ -73,6 +73,10 @@ int streams_row(const struct stream_arm *a, const char *arm, const char *prompt,
  * the option was parsed and ignored. */
 void streams_heeded_row(const struct stream_arm *a, const char *option, const char *prompt, const dump *want,
                         const dump *got, uint64_t n);
+/* One row for an option that may not carry bits: what attention did, of what there was to cut or share, is what was asked
+ * of each of two engines; SKIP where there was not enough work to tell. tiles: fa_tq, else fa_splits. */
+void streams_used_row(const struct stream_arm *a, int tiles, const struct engine_config *first,
+                      engine *first_engine, const struct engine_config *second, engine *second_engine);
 /* One row for a count that must be zero. */
 void streams_count_row(const struct stream_arm *a, const char *arm, const char *test_case, uint64_t wrong,
                        const char *note);
