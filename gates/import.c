@@ -35,7 +35,7 @@ struct import {
     int at[N_COLUMNS];
     dump_writer *w;
     uint8_t *text, *other; /* room for the longest cell */
-    int n_top_k, n_logits;
+    int n_top_k, n_logits, keep_nan;
     struct dump_top *top;
     float *logits;
 };
@@ -75,7 +75,7 @@ static enum status read_id(const struct import *m, size_t row, enum column c, in
     return STATUS_OK;
 }
 
-/* Absent: the flag is set. A finite number that overflows f32 is refused, an infinity or NaN is kept (INVALID later). */
+/* Absent: the flag is set. A finite number that overflows f32 is refused; an infinity or NaN too, unless it is asked for. */
 static enum status read_logit(const struct import *m, size_t row, enum column c, uint32_t flag,
                               struct dump_record *r, float *out, struct err *err) {
     double v = 0.0;
@@ -88,6 +88,10 @@ static enum status read_logit(const struct import *m, size_t row, enum column c,
     *out = (float)v;
     if (isfinite(v) && !isfinite(*out))
         return table_refuse(m->t, row, err, "%s: too large for f32", names[c]);
+    if (!isfinite(v) && !m->keep_nan)
+        return table_refuse(m->t, row, err,
+                            "%s: NaN or infinite: no logit that can be judged (--keep-nan keeps it)",
+                            names[c]);
     return STATUS_OK;
 }
 
@@ -112,6 +116,16 @@ static enum status read_hash(const struct import *m, size_t row, struct dump_rec
     return table_refuse(m->t, row, err, "row_hash: want 32 lower-case hex digits");
 }
 
+/* Top-1 and top-2 are two tokens, in this order. */
+static enum status check_top2(const struct import *m, size_t row, const struct dump_record *r,
+                              struct err *err) {
+    if (!is_empty(m, row, ID1) && !is_empty(m, row, ID2) && r->id1 == r->id2)
+        return table_refuse(m->t, row, err, "id1 and id2 are both %d", (int)r->id1);
+    if ((r->flags & (DUMP_NO_TOP1 | DUMP_NO_TOP2)) == 0 && r->logit2 > r->logit1)
+        return table_refuse(m->t, row, err, "logit2 is larger than logit1");
+    return STATUS_OK;
+}
+
 static enum status read_record(const struct import *m, size_t row, struct dump_record *r, struct err *err) {
     int64_t step = 0;
     memset(r, 0, sizeof *r);
@@ -130,6 +144,7 @@ static enum status read_record(const struct import *m, size_t row, struct dump_r
         r->flags |= DUMP_NO_LSE;
     else
         RETURN_IF_ERROR(table_real(m->t, row, m->at[LOGSUMEXP], &r->logsumexp, err));
+    RETURN_IF_ERROR(check_top2(m, row, r, err));
     return read_hash(m, row, r, err);
 }
 
@@ -241,11 +256,24 @@ static enum status read_note(const table *t, int i, struct provenance *p, struct
         s = err_set(err, STATUS_FORMAT, "%s: line %d: malformed escape", table_name(t), i + 1);
     if (s == STATUS_OK) {
         copy[(size_t)(equals - note) + 1 + used] = '\0';
-        s = provenance_set(p, copy, value, err);
+        s = provenance_get(p, copy) != NULL ? err_set(err, STATUS_FORMAT, "provenance: %s twice", copy)
+                                            : provenance_set(p, copy, value, err);
         if (s != STATUS_OK) s = err_prefix(err, s, "%s: line %d", table_name(t), i + 1);
     }
     free(copy);
     return s;
+}
+
+enum status import_add_provenance(struct provenance *p, const struct provenance *extra, struct err *err) {
+    for (int i = 0; extra != NULL && i < extra->n; i++) {
+        const char *key = extra->items[i].key, *value = extra->items[i].value,
+                   *known = provenance_get(p, key);
+        if (known != NULL && strcmp(known, value) != 0)
+            return err_set(err, STATUS_USAGE, "provenance: the file says %s=%s, and -P says %s", key, known,
+                           value);
+        RETURN_IF_ERROR(provenance_set(p, key, value, err));
+    }
+    return STATUS_OK;
 }
 
 static enum status collect(const table *t, const struct provenance *extra, struct provenance *p,
@@ -253,8 +281,7 @@ static enum status collect(const table *t, const struct provenance *extra, struc
     provenance_init(p);
     enum status s = STATUS_OK;
     for (int i = 0; i < table_notes(t) && s == STATUS_OK; i++) s = read_note(t, i, p, err);
-    for (int i = 0; extra != NULL && i < extra->n && s == STATUS_OK; i++)
-        s = provenance_set(p, extra->items[i].key, extra->items[i].value, err);
+    if (s == STATUS_OK) s = import_add_provenance(p, extra, err);
     if (s == STATUS_OK) s = provenance_set(p, "import", "csv", err);
     if (s != STATUS_OK) provenance_free(p);
     return s;
@@ -286,12 +313,13 @@ static enum status write_dump(struct import *m, const struct provenance *p, cons
     return dump_writer_finish(m->w, p, d, err);
 }
 
-enum status import_csv(const table *t, const struct provenance *extra, const char *out, dump **d,
-                       struct err *err) {
+enum status import_csv(const table *t, const struct provenance *extra, int keep_nan, const char *out,
+                       dump **d, struct err *err) {
     struct import m;
     struct provenance p;
     memset(&m, 0, sizeof m);
     m.t = t;
+    m.keep_nan = keep_nan;
     if (d != NULL) *d = NULL;
     RETURN_IF_ERROR(collect(t, extra, &p, err));
     enum status s = write_dump(&m, &p, out, d, err);

@@ -13,7 +13,7 @@
  *   token_id            a whole number (a negative one makes the stream INVALID); empty: unknown
  *   token_bytes_hex     the token's bytes; token_text_escaped: with \xNN \n \r \t \\; token_text: as they are.
  *                       Two text columns that disagree are refused
- *   id1 logit1          raw top-1, before penalties; id2 logit2: raw top-2
+ *   id1 logit1          raw top-1, before penalties; id2 logit2: raw top-2, another token with no larger logit
  *   unit                logit (default) or logprob
  *   logsumexp           natural log, over the vocabulary
  *   end                 1: this token ends the stream; 0 or empty: it does not
@@ -21,9 +21,13 @@
  *   top_k               "id:logit id:logit ..", the same number in every row
  *   logits              the whole row, blank-separated, the same number in every row
  * Another column is refused by name. Lines "# key=value" before the header (values escaped as text cells are) become
- * provenance, extra overrides them, and import=csv says where the dump came from.
+ * provenance beside extra, and import=csv says where the dump came from; a key twice is refused, unless extra repeats the
+ * file's own value. NaN and infinite values are refused, unless keep_nan is set: they make the stream INVALID.
  * out: path of the dump, or NULL; *d (may be NULL): the finished dump. */
-enum status import_csv(const table *t, const struct provenance *extra, const char *out, dump **d,
-                       struct err *err);
+enum status import_csv(const table *t, const struct provenance *extra, int keep_nan, const char *out,
+                       dump **d, struct err *err);
+
+/* Adds extra to p. STATUS_USAGE when both have a key with two values. */
+enum status import_add_provenance(struct provenance *p, const struct provenance *extra, struct err *err);
 
 #endif

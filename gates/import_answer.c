@@ -67,6 +67,16 @@ static enum status read_bytes(const struct reader *r, struct feed_place at, cons
     return STATUS_OK;
 }
 
+/* A text and the bytes behind it are one thing said twice. But a text may be cut before a character that is not whole
+ * (llama.cpp), and stand for bytes that it cannot show: U+FFFD, or "bytes:\\xf0" (OpenAI). */
+static int text_of_bytes(const char *text, size_t n, const struct import_candidate *c) {
+    for (size_t i = 0; i + 3 <= n; i++)
+        if (memcmp(text + i, "\xef\xbf\xbd", 3) == 0) return 1;
+    if (n >= 6 && memcmp(text, "bytes:", 6) == 0) return 1;
+    if (n > c->n || (n > 0 && memcmp(text, c->text, n) != 0)) return 0;
+    return n == 0 || n == c->n || c->text[n] >= 0x80; /* what follows begins no ASCII character */
+}
+
 /* {token, bytes?, id?, logprob} */
 static enum status read_candidate(const struct reader *r, struct feed_place at, const json_t *v,
                                   struct feed_text *to, struct import_candidate *c) {
@@ -80,11 +90,21 @@ static enum status read_candidate(const struct reader *r, struct feed_place at, 
                       "post_sampling_probs");
     if (!json_is_string(text)) return refuse(r, at, "token: want a text");
     read_text(json_string_value(text), json_string_length(text), c);
+    int named = c->id >= 0;
     if (id != NULL &&
         (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) > INT32_MAX))
         return refuse(r, at, "id: want a whole number");
+    if (named && id != NULL && c->id != (int32_t)json_integer_value(id))
+        return refuse(r, at, "id and token name two tokens");
     if (id != NULL) c->id = (int32_t)json_integer_value(id);
-    if (json_is_array(bytes)) RETURN_IF_ERROR(read_bytes(r, at, bytes, to, c));
+    if (json_is_array(bytes)) {
+        RETURN_IF_ERROR(read_bytes(r, at, bytes, to, c));
+        int fits = text_of_bytes(json_string_value(text), json_string_length(text), c);
+        if (named && fits) /* vLLM: the bytes of the name, not of the token */
+            c->n = 0, c->exact = 0;
+        else if (!named && !fits)
+            return refuse(r, at, "token and bytes are of two tokens");
+    }
     return read_logprob(r, at, json_object_get(v, "logprob"), &c->logprob);
 }
 
@@ -194,6 +214,8 @@ static enum status next_id(struct reader *r, int32_t *id) {
     int good = json_is_integer(v) && n >= 0 && n <= INT32_MAX;
     json_decref(v);
     if (!good) return refuse(r, w->place, "token_ids is shorter than the tokens, or holds no whole number");
+    if (*id >= 0 && *id != (int32_t)n)
+        return refuse(r, w->place, "token_ids and the token are of two tokens");
     *id = (int32_t)n;
     return STATUS_OK;
 }

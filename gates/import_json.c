@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "gates/feed_walk.h"
+#include "gates/import.h"
 #include "gates/import_answer.h"
 #include "gates/import_header.h"
 #include "gates/table.h"
@@ -199,9 +200,7 @@ static enum status describe(struct run *r, const struct provenance *extra) {
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         if (counts[i].n > 0)
             RETURN_IF_ERROR(provenance_setf(p, r->err, counts[i].key, "%" PRIu64, counts[i].n));
-    for (int i = 0; extra != NULL && i < extra->n; i++)
-        RETURN_IF_ERROR(provenance_set(p, extra->items[i].key, extra->items[i].value, r->err));
-    return STATUS_OK;
+    return import_add_provenance(p, extra, r->err);
 }
 
 static enum status import_source(struct run *r, const struct provenance *extra, const char *out, dump **d) {

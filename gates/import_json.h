@@ -25,7 +25,8 @@ struct import_json_options {
                   * missing is marked or counted */
 };
 
-/* extra overrides the provenance that the answer implies (model, stop, n_requested, sampler when it is told). out: path of
+/* extra stands beside the provenance that the answer implies (model, stop, n_requested, sampler when it is told); another
+ * value of the same key is refused. out: path of
  * the dump, or NULL; *d (may be NULL): the finished dump. STATUS_FORMAT: "FILE: line L, byte B: what". */
 enum status import_json(const char *path, const struct import_json_options *o, const struct provenance *extra,
                         const char *out, dump **d, struct err *err);

@@ -8,9 +8,10 @@
 
 #include "gates/table.h"
 
-#define ID_MAX       (1 << 24) /* the largest vocabulary a dump may have */
-#define SHOWN        48        /* bytes of a token that a message quotes */
-#define LOGPROB_OVER 1e-3      /* a logprob above 0 by more than rounding is no logprob */
+#define ID_MAX (1 << 24) /* the largest vocabulary a dump may have */
+#define SHOWN  48        /* bytes of a token that a message quotes */
+#define LOGPROB_OVER                                                                                         \
+    1e-3 /* a logprob above 0 by more than rounding is no logprob, and two that differ by more are two */
 
 static const char *shown(const struct import_candidate *c, char out[SHOWN]) {
     (void)table_escape(c->text, c->n, 0, 0, out, SHOWN);
@@ -54,9 +55,21 @@ static enum status check_seen(struct import_sink *s, const struct import_token *
     return STATUS_OK;
 }
 
+static int ends_with(const uint8_t *text, size_t n, const uint8_t *end, size_t n_end) {
+    return n >= n_end && (n_end == 0 || memcmp(text + (n - n_end), end, n_end) == 0);
+}
+
+/* Can `own`, the tokenizer's bytes of the id, be what the server calls c? Exact bytes of a candidate are the token's; the
+ * chosen token's may begin with those of a character begun before, and a text may lack its first blank. */
+static int is_text_of(const struct import_candidate *c, const uint8_t *own, size_t n, int chosen) {
+    if (c->n == 0 || is_lossy(c)) return 1;
+    if (c->exact && !chosen) return c->n == n && memcmp(own, c->text, n) == 0;
+    return ends_with(c->text, c->n, own, n) || (!c->exact && ends_with(own, n, c->text, c->n));
+}
+
 /* With a tokenizer: a told id must be in it and have these bytes; an untold one is looked up. */
 static enum status resolve(struct import_sink *s, const struct import_token *t, struct import_candidate *c,
-                           int check_bytes, struct err *err) {
+                           int chosen, struct err *err) {
     char text[SHOWN];
     int shared = 0;
     if (c->id >= ID_MAX || (s->ids != NULL && c->id >= import_ids_size(s->ids)))
@@ -67,8 +80,7 @@ static enum status resolve(struct import_sink *s, const struct import_token *t, 
     if (c->id >= 0) {
         size_t n = 0;
         const uint8_t *own = import_ids_bytes(s->ids, c->id, &n);
-        if (!check_bytes || !c->exact || c->n == 0 || import_ids_special(s->ids, c->id)) return STATUS_OK;
-        if (n == c->n && memcmp(own, c->text, n) == 0) return STATUS_OK;
+        if (import_ids_special(s->ids, c->id) || is_text_of(c, own, n, chosen)) return STATUS_OK;
         return feed_refuse(s->source, t->place, err,
                            "token %" PRIu64 ": id %d is '%s' here and another text in %s: mixed tokenizers",
                            s->count, (int)c->id, shown(c, text), s->options->tokenizer);
@@ -76,6 +88,7 @@ static enum status resolve(struct import_sink *s, const struct import_token *t, 
     if (is_lossy(c)) return STATUS_OK;
     c->id = import_ids_find(s->ids, c->text, c->n, &shared);
     s->ambiguous += shared > 1;
+    c->shared = shared > 1;
     if (shared > 0) return STATUS_OK;
     return feed_refuse(s->source, t->place, err,
                        "token %" PRIu64 ": '%s' is no token of %s: mixed tokenizers", s->count,
@@ -88,13 +101,37 @@ static int same_token(const struct import_candidate *a, const struct import_cand
     return a->n == b->n && memcmp(a->text, b->text, a->n) == 0;
 }
 
+/* What one token says of itself twice. */
+static enum status check_token(const struct import_sink *s, const struct import_token *t, struct err *err) {
+    const struct import_candidate *c = &t->chosen, *x = &t->best[0], *y = &t->best[1];
+    char one[SHOWN], two[SHOWN];
+    if (t->n_best == 2 && x->id >= 0 && x->id == y->id && !x->shared && !y->shared)
+        return feed_refuse(s->source, t->place, err,
+                           "token %" PRIu64 ": id %d is its first and its second choice", s->count,
+                           (int)x->id);
+    for (int k = 0; k < t->n_best; k++) {
+        const struct import_candidate *b = &t->best[k];
+        if (c->id < 0 || c->id != b->id || c->shared) continue;
+        if (c->exact && b->exact && c->n > 0 && !ends_with(c->text, c->n, b->text, b->n))
+            return feed_refuse(s->source, t->place, err,
+                               "token %" PRIu64 ": id %d is '%s', and '%s' among the candidates", s->count,
+                               (int)c->id, shown(c, one), shown(b, two));
+        if (fabs(c->logprob - b->logprob) > LOGPROB_OVER)
+            return feed_refuse(s->source, t->place, err,
+                               "token %" PRIu64 ": its logprob is %.9g, and %.9g among the candidates",
+                               s->count, c->logprob, b->logprob);
+    }
+    return STATUS_OK;
+}
+
 static enum status resolve_all(struct import_sink *s, struct import_token *t, struct err *err) {
     for (int k = 0; k < t->n_best; k++) {
-        RETURN_IF_ERROR(resolve(s, t, &t->best[k], 1, err));
+        RETURN_IF_ERROR(resolve(s, t, &t->best[k], 0, err));
         RETURN_IF_ERROR(check_seen(s, t, &t->best[k], err));
         if (t->chosen.id < 0 && same_token(&t->chosen, &t->best[k])) t->chosen.id = t->best[k].id;
     }
-    RETURN_IF_ERROR(resolve(s, t, &t->chosen, 0, err));
+    RETURN_IF_ERROR(resolve(s, t, &t->chosen, 1, err));
+    RETURN_IF_ERROR(check_token(s, t, err));
     /* An id is worth nothing to a comparison when the candidates have none: better bytes, with the gap. */
     if (s->ids == NULL && t->n_best == 2 && (t->best[0].id < 0 || t->best[1].id < 0)) t->chosen.id = -1;
     return STATUS_OK;

@@ -14,6 +14,7 @@ struct import_candidate {
     const uint8_t *text;
     size_t n;
     int exact;  /* the bytes were given as numbers; a text may hold U+FFFD where bytes were lost */
+    int shared; /* more than one token of the tokenizer has this text: the id is a guess */
     int32_t id; /* -1: not told */
     double logprob;
 };
@@ -38,7 +39,8 @@ struct import_sink {
 };
 
 /* Takes one token. STATUS_FORMAT where it stands: no top-2, a text the tokenizer does not have, an id whose bytes are others
- * than before or than the tokenizer's, a logprob above 0. */
+ * than before or than the tokenizer's, two candidates that are one token, a chosen token that is another one or has another
+ * logprob among its candidates, a logprob above 0. */
 enum status import_sink_add(struct import_sink *s, struct import_token *t, struct err *err);
 
 /* Writes the last token; ended: the server says that it is the end token (a tokenizer knows by itself). */

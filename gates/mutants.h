@@ -23,7 +23,7 @@ enum mutant_size { MUTANT_NONE, MUTANT_ULP, MUTANT_SMALL, MUTANT_LARGE, MUTANT_G
 
 /* One row of fixtures/mutants.csv. */
 struct mutant {
-    char id[24], op[16];
+    char id[24], op[24]; /* op: of a rule that several ops share, all of them: "matmul attention" */
     enum mutant_where where;
     enum mutant_class class_of;
     enum mutant_size size;

@@ -78,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         return 0;
     }
     round_trip(t);
-    if (import_csv(t, NULL, NULL, &d, &err) == STATUS_OK) {
+    if (import_csv(t, NULL, (int)(size % 2), NULL, &d, &err) == STATUS_OK) {
         const char *reason = NULL;
         (void)dump_first_invalid(d, &reason);
         dump_close(d);

@@ -44,7 +44,7 @@ static dump *import_text(const char *text, size_t n, const char *out, const stru
     table *t = NULL;
     dump *d = NULL;
     cr_assert_eq(table_read_memory(text, n, "t.csv", &t, &err), STATUS_OK, "%s", err.message);
-    cr_assert_eq(import_csv(t, extra, out, &d, &err), STATUS_OK, "%s", err.message);
+    cr_assert_eq(import_csv(t, extra, 1, out, &d, &err), STATUS_OK, "%s", err.message);
     table_close(t);
     return d;
 }
@@ -204,7 +204,7 @@ static void refused(const char *text, const char *part) {
     table *t = NULL;
     dump *d = NULL;
     enum status s = table_read_memory(text, strlen(text), "t.csv", &t, &err);
-    if (s == STATUS_OK) s = import_csv(t, NULL, NULL, &d, &err);
+    if (s == STATUS_OK) s = import_csv(t, NULL, 0, NULL, &d, &err);
     cr_assert(s != STATUS_OK && d == NULL, "accepted: %s", part);
     cr_assert(strstr(err.message, part) != NULL, "message lacks: %s, has: %s", part, err.message);
     cr_assert(strstr(err.message, "t.csv") != NULL);
@@ -236,7 +236,18 @@ Test(import, what_does_not_fit_is_refused_with_record_and_line) {
     refused("step,token_id\n0,\"1", "ends inside a quoted field");
 }
 
-Test(import, a_missing_last_newline_is_valid_and_nan_is_kept) {
+Test(import, contradictions_are_refused_by_record) {
+    refused("step,token_id,id1,logit1,id2,logit2\n0,1,1,3,2,1\n1,5,5,2,5,1\n",
+            "record 2 (line 3): id1 and id2 are both 5");
+    refused("step,token_id,id1,logit1,id2,logit2\n0,1,1,3,2,4\n",
+            "record 1 (line 2): logit2 is larger than logit1");
+    refused("step,token_id,id1,logit1\n0,1,1,2\n1,1,1,nan\n", "record 2 (line 3): logit1: NaN or infinite");
+    refused("step,token_id,id1,logit1\n0,1,1,-inf\n", "record 1 (line 2): logit1: NaN or infinite");
+    refused("# sampler=greedy\n# n_vocab=9\n# sampler=greedy\nstep,token_id\n0,1\n",
+            "line 3: provenance: sampler twice");
+}
+
+Test(import, a_missing_last_newline_is_valid_and_nan_is_kept_when_asked) {
     const char *text = "step,token_id,id1,logit1\n0,1,1,2.5\n1,0,0,nan";
     dump *d = import_text(text, strlen(text), NULL, NULL);
     const char *reason = NULL;

@@ -11,18 +11,21 @@
 struct import_args {
     const char *path, *out;
     int format; /* enum format */
+    int keep_nan;
     struct import_json_options json;
     struct provenance extra;
 };
 
 enum format { FORMAT_AUTO, FORMAT_CSV, FORMAT_JSON };
-enum { OPT_FORMAT = 0x600, OPT_TOKENIZER, OPT_LOGITS_DTYPE, OPT_CHOICE, OPT_PARTIAL };
+enum { OPT_FORMAT = 0x600, OPT_TOKENIZER, OPT_LOGITS_DTYPE, OPT_CHOICE, OPT_PARTIAL, OPT_KEEP_NAN };
 
 static const struct argp_option options[] = {
     {"out", 'o', "OUT.fgd", 0, "the dump to write (required)", 1},
     {"provenance", 'P', "KEY=VALUE", 0,
      "who made the tokens: model.xxh3, sampler, repeat_penalty, logits, ..; repeat as needed", 1},
     {"format", OPT_FORMAT, "auto|csv|json", 0, "what FILE is (default: JSON when it starts like JSON)", 1},
+    {"keep-nan", OPT_KEEP_NAN, NULL, 0,
+     "accept NaN and infinite values in a CSV: the stream is INVALID when it is judged", 1},
     {NULL, 0, NULL, 0, "Answers of a server:", 2},
     {"tokenizer", OPT_TOKENIZER, "GGUF", 0, "resolve token ids from bytes, and check those that are given",
      2},
@@ -43,6 +46,7 @@ static void add_provenance(struct argp_state *state, struct provenance *p, const
     }
     memcpy(key, arg, n);
     key[n] = '\0';
+    if (provenance_get(p, key) != NULL) argp_error(state, "--provenance: %s is given twice", key);
     if (provenance_set(p, key, equals + 1, &err) != STATUS_OK)
         argp_error(state, "--provenance: %s", err.message);
 }
@@ -86,6 +90,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case 'P':
         add_provenance(state, &a->extra, arg);
+        return 0;
+    case OPT_KEEP_NAN:
+        a->keep_nan = 1;
         return 0;
     case ARGP_KEY_ARG:
         if (a->path != NULL) argp_error(state, "unexpected argument '%s': one file at a time", arg);
@@ -188,7 +195,7 @@ static enum status import_any(const struct import_args *a, dump **d, struct err 
         return import_json(a->path, &a->json, &a->extra, a->out, d, err);
     table *t = NULL;
     RETURN_IF_ERROR(table_read(a->path, &t, err));
-    enum status s = import_csv(t, &a->extra, a->out, d, err);
+    enum status s = import_csv(t, &a->extra, a->keep_nan, a->out, d, err);
     table_close(t);
     return s;
 }

@@ -122,7 +122,7 @@ static void print_result(void *sink, const struct mutant_result *r, size_t done,
 
 static void print_list(const struct mutant *m, size_t n) {
     for (size_t i = 0; i < n; i++)
-        printf("%-17s %-7s %-12s %-8s %s\n", m[i].id, mutant_where_name(m[i].where), m[i].op,
+        printf("%-17s %-7s %-16s %-8s %s\n", m[i].id, mutant_where_name(m[i].where), m[i].op,
                m[i].legal ? "legal" : mutant_size_name(m[i].size), m[i].description);
 }
 

@@ -40,14 +40,14 @@ expect 1 "$forkgate" diff a.fgd short.fgd
 last out 'forkgate: LENGTH'
 
 # field case A12: a penalty on one side only is not comparable
-extra='-P repeat_penalty=1.1' stream penalty "10, the,20,50,15"
+keys=${keys/repeat_penalty=1/repeat_penalty=1.1} stream penalty "10, the,20,50,15"
 stream plain "10, the,20,50,15"
 expect 2 "$forkgate" diff plain.fgd penalty.fgd
 has out 'repeat_penalty differs: A = 1, B = 1.1'
 last out 'forkgate: NOT-COMPARABLE'
 
 # field case A11: agreement on NaN
-stream nan1 "10, the,20,50,15" "0,!,nan,1,0"
+extra=--keep-nan stream nan1 "10, the,20,50,15" "0,!,nan,1,0"
 cp nan1.fgd nan2.fgd
 expect 2 "$forkgate" diff nan1.fgd nan2.fgd
 has out 'from record 1 on: the top-1 logit is NaN or infinite'

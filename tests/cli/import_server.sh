@@ -33,6 +33,22 @@ has out 'fork at token 42 of 64'
 has out 'A top-2  id 314 logprob'
 has out 'B top-2  id 12 logit'
 
+# vLLM on the same weights: two dtypes, and its float32 against our own route f32, token by token
+expect 0 "$forkgate" import "$server/vllm-f32-completions.json" -o v32.fgd --tokenizer "$model" --logits-dtype f32 -P sampler=greedy -P repeat_penalty=1
+expect 0 "$forkgate" import "$server/vllm-bf16-completions.json" -o v16.fgd --tokenizer "$model" --logits-dtype bf16 -P sampler=greedy -P repeat_penalty=1
+expect 0 "$forkgate" diff v32.fgd v16.fgd
+has out 'drift      max |dlogit| 0.0556055 at step 37, over 64 equal tokens'
+last out 'forkgate: IDENTICAL'
+expect 0 "$forkgate" generate -m "${model/q8_0/f16}" --route f32 --kv f32 -f "$here/fixtures/prompts/holmes.txt" -n 64 -o ours32.fgd
+expect 0 "$forkgate" diff v32.fgd ours32.fgd
+last out 'forkgate: IDENTICAL'
+
+# what is said twice must be the same
+expect 2 "$forkgate" import "$server/vllm-f32-completions.json" -o x.fgd -P sampler=greedy -P sampler=greedy
+has err 'sampler is given twice'
+trouble "$forkgate" import "$server/vllm-f32-completions.json" -o x.fgd -P stop=eos
+has err 'the file says stop=length, and -P says eos'
+
 # refusals: one line with line and byte, nothing written
 head -c 20000 "$server/llamacpp-q8kv-completion.sse" >cut.sse
 trouble "$forkgate" import cut.sse -o x.fgd
