@@ -27,6 +27,15 @@ double cli_real(struct argp_state *state, const char *option, const char *arg, d
     return v;
 }
 
+uint64_t cli_u64(struct argp_state *state, const char *option, const char *arg) {
+    char *end = NULL;
+    errno = 0;
+    uint64_t v = strtoull(arg, &end, 10);
+    if (end == arg || *end != '\0' || arg[0] == '-' || errno != 0)
+        argp_error(state, "%s %s: not a whole number of 64 bits", option, arg);
+    return v;
+}
+
 static int has_failed;
 
 int cli_fail(const char *command, const struct err *err) {
@@ -146,12 +155,6 @@ static void parse_backends(struct argp_state *state, const char *arg, struct cli
     }
 }
 
-static void parse_seed(struct argp_state *state, const char *arg, uint64_t *seed) {
-    char *end = NULL;
-    *seed = strtoull(arg, &end, 10);
-    if (end == arg || *end != '\0' || arg[0] == '-') argp_error(state, "--seed %s: not a whole number", arg);
-}
-
 static void parse_geometry(struct argp_state *state, const char *arg, struct geometry *g) {
     struct err err;
     if (geometry_parse(arg, g, &err) != STATUS_OK) argp_error(state, "--geometry: %s", err.message);
@@ -167,7 +170,7 @@ static error_t parse_sampling(int key, char *arg, struct argp_state *state) {
         e->temperature = parse_real(state, "--temp", arg);
         return 0;
     case OPT_SEED:
-        parse_seed(state, arg, &e->seed);
+        e->seed = cli_u64(state, "--seed", arg);
         return 0;
     case OPT_IGNORE_EOS:
         e->ignore_eos = 1;
@@ -220,6 +223,7 @@ static error_t parse_engine(int key, char *arg, struct argp_state *state) {
 
 const struct argp cli_sampling_argp = {sampling_options, parse_sampling, NULL, NULL, NULL, NULL, NULL};
 const struct argp cli_engine_argp = {engine_options, parse_engine, NULL, NULL, NULL, NULL, NULL};
+const struct argp_child cli_engine_children[] = {{&cli_engine_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
 
 void cli_engine_default(struct cli_engine *e) {
     static char model[4096];

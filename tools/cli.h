@@ -21,11 +21,15 @@ extern const struct command *const commands[]; /* NULL-terminated, in --help ord
 
 /* Parses with argp; a usage error is one line on stderr and exit 2 (cli_usage.c). */
 void cli_parse(const struct argp *argp, int argc, char **argv, void *input);
+const struct argp *cli_parsing(void); /* what is being parsed */
 
 /* A whole number in [low, high], or a usage error that names the option. */
 int cli_number(struct argp_state *state, const char *option, const char *arg, long low, long high);
 /* The same for a real number. */
 double cli_real(struct argp_state *state, const char *option, const char *arg, double low, double high);
+
+/* The same for a whole number of 64 bits without bounds. */
+uint64_t cli_u64(struct argp_state *state, const char *option, const char *arg);
 
 /* "forkgate: COMMAND: message" on stderr; returns EXIT_TROUBLE. */
 int cli_fail(const char *command, const struct err *err);
@@ -46,7 +50,8 @@ struct cli_engine {
     int ignore_eos;
 };
 void cli_engine_default(struct cli_engine *e);
-extern const struct argp cli_engine_argp;   /* input: struct cli_engine */
+extern const struct argp cli_engine_argp;             /* input: struct cli_engine */
+extern const struct argp_child cli_engine_children[]; /* that one, for a command with no other children */
 extern const struct argp cli_sampling_argp; /* the same input; for the commands that choose tokens */
 
 /* The tree that holds fixtures/ and golden/: $FORKGATE_ROOT, else the source tree the binary was built from. */

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/cli.h"
+#include "tools/cli_table.h"
 
 #define HINT "Try `" /* how the last line of argp begins; the rest names --help */
 
@@ -56,8 +56,14 @@ static void tell(void) {
     forget();
 }
 
+const struct argp *cli_parsing(void) {
+    return said.argp;
+}
+
 void cli_parse(const struct argp *argp, int argc, char **argv, void *input) {
+    struct argp_option room[CLI_OPTIONS_MAX + 1];
     struct argp kept = *argp;
+    kept.options = cli_options(argp, room);
     kept.parser = parse_and_keep;
     said.argp = argp;
     said.program = argv[0];

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "gates/ab.h"
+#include "tools/cli_table.h"
 #include "tools/commands.h"
 #include "gates/slurp.h"
 
@@ -13,66 +14,33 @@ struct ab_args {
     const char *binary[2], *geometry[2]; /* of A and of B */
     const char *file, *csv;
     int rounds, n_decode, decode, n_tokens;
-    double warm_s, bar;
+    double warm_s, bar; /* bar: percent */
 };
 
-enum {
-    OPT_A = 0x600,
-    OPT_B,
-    OPT_A_GEOMETRY,
-    OPT_B_GEOMETRY,
-    OPT_ROUNDS,
-    OPT_DECODE,
-    OPT_WARM,
-    OPT_BAR,
-    OPT_METRIC,
-    OPT_TOKENS,
-    OPT_CSV
-};
+static const struct cli_option options[] = {
+    {"a", 0, "BINARY", "side A: a forkgate binary (default: this build)", 1,
+     CLI_AT(struct ab_args, binary[0])},
+    {"b", 0, "BINARY", "side B", 1, CLI_AT(struct ab_args, binary[1])},
+    {"a-geometry", 0, "LIST", "side A's geometry, as --geometry", 1, CLI_AT(struct ab_args, geometry[0])},
+    {"b-geometry", 0, "LIST", "side B's geometry", 1, CLI_AT(struct ab_args, geometry[1])},
+    {"bar", 0, "PERCENT", "gain that B must reach (default +1.5)", 2,
+     CLI_WITHIN(struct ab_args, bar, 0.1, 900)},
+    {"metric", 0, "prefill|decode", "what the bar is about (default prefill)", 2,
+     CLI_AT(struct ab_args, decode)},
+    {"rounds", 0, "N", "rounds of A, A again and B (default 7)", 2,
+     CLI_WITHIN(struct ab_args, rounds, AB_ROUNDS_MIN, AB_ROUNDS_MAX)},
+    {"warm", 0, "SECONDS", "warm-up of each side (default 1)", 2,
+     CLI_WITHIN(struct ab_args, warm_s, 0, 3600)},
+    {"file", 'f', "FILE", "prompt (default fixtures/prompts/whale-512.txt)", 2, CLI_AT(struct ab_args, file)},
+    {"tokens", 0, "N", "a prompt of N pseudo-random tokens instead of a file", 2,
+     CLI_WITHIN(struct ab_args, n_tokens, 1, 1 << 20)},
+    {"decode", 0, "N", "decode steps after the prompt (default 16)", 2,
+     CLI_WITHIN(struct ab_args, n_decode, 0, 1 << 20)},
+    {"csv", 0, "FILE", "write every round as CSV", 2, CLI_AT(struct ab_args, csv)},
+    CLI_LAST};
 
-static const struct argp_option options[] = {
-    {"a", OPT_A, "BINARY", 0, "side A: a forkgate binary (default: this build)", 1},
-    {"b", OPT_B, "BINARY", 0, "side B", 1},
-    {"a-geometry", OPT_A_GEOMETRY, "LIST", 0, "side A's geometry, as --geometry", 1},
-    {"b-geometry", OPT_B_GEOMETRY, "LIST", 0, "side B's geometry", 1},
-    {"bar", OPT_BAR, "PERCENT", 0, "gain that B must reach (default +1.5)", 2},
-    {"metric", OPT_METRIC, "prefill|decode", 0, "what the bar is about (default prefill)", 2},
-    {"rounds", OPT_ROUNDS, "N", 0, "rounds of A, A again and B (default 7)", 2},
-    {"warm", OPT_WARM, "SECONDS", 0, "warm-up of each side (default 1)", 2},
-    {"file", 'f', "FILE", 0, "prompt (default fixtures/prompts/whale-512.txt)", 2},
-    {"tokens", OPT_TOKENS, "N", 0, "a prompt of N pseudo-random tokens instead of a file", 2},
-    {"decode", OPT_DECODE, "N", 0, "decode steps after the prompt (default 16)", 2},
-    {"csv", OPT_CSV, "FILE", 0, "write every round as CSV", 2},
-    {NULL, 0, NULL, 0, NULL, 0}};
-
-static error_t parse_bar(struct ab_args *a, int key, char *arg, struct argp_state *state) {
-    switch (key) {
-    case OPT_BAR:
-        a->bar = 0.01 * cli_real(state, "--bar", arg, 0.1, 900);
-        return 0;
-    case OPT_METRIC:
-        a->decode = strcmp(arg, "decode") == 0;
-        if (!a->decode && strcmp(arg, "prefill") != 0)
-            argp_error(state, "--metric %s: want prefill or decode", arg);
-        return 0;
-    case OPT_ROUNDS:
-        a->rounds = cli_number(state, "--rounds", arg, AB_ROUNDS_MIN, AB_ROUNDS_MAX);
-        return 0;
-    case OPT_DECODE:
-        a->n_decode = cli_number(state, "--decode", arg, 0, 1 << 20);
-        return 0;
-    case OPT_TOKENS:
-        a->n_tokens = cli_number(state, "--tokens", arg, 1, 1 << 20);
-        return 0;
-    case OPT_WARM:
-        a->warm_s = cli_real(state, "--warm", arg, 0, 3600);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static void check(const struct ab_args *a, struct argp_state *state) {
+static void check(struct argp_state *state, void *args) {
+    const struct ab_args *a = args;
     if (a->binary[0] == NULL && a->binary[1] == NULL && a->geometry[0] == NULL && a->geometry[1] == NULL)
         argp_error(state, "give two sides: --a and --b, or --a-geometry and --b-geometry");
     if (a->n_tokens > 0 && (a->binary[0] != NULL || a->binary[1] != NULL))
@@ -80,55 +48,19 @@ static void check(const struct ab_args *a, struct argp_state *state) {
     if (a->decode && a->n_decode == 0) argp_error(state, "--metric decode needs --decode of at least 1");
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state) {
-    struct ab_args *a = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &a->engine;
-        return 0;
-    case OPT_A:
-    case OPT_B:
-        a->binary[key - OPT_A] = arg;
-        return 0;
-    case OPT_A_GEOMETRY:
-    case OPT_B_GEOMETRY:
-        a->geometry[key - OPT_A_GEOMETRY] = arg;
-        return 0;
-    case 'f':
-        a->file = arg;
-        return 0;
-    case OPT_CSV:
-        a->csv = arg;
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument '%s'", arg);
-        return 0;
-    case ARGP_KEY_END:
-        check(a, state);
-        return 0;
-    default:
-        return parse_bar(a, key, arg, state);
-    }
-}
-
-static const struct argp_child children[] = {{&cli_engine_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
-static const struct argp argp = {
-    options,
-    parse,
-    "",
-    "Is B faster than A? Rounds of A, A again and B in alternating order after a warm-up; every round is "
-    "printed. The bar "
-    "is named before anything is measured. When A and A again differ by more than half the bar there is no "
-    "decision.\v"
-    "Examples:\n"
-    "  forkgate ab --b-geometry fa_tkv=64\n"
-    "  forkgate ab --a build-before/forkgate --b build/forkgate --bar 1.5 --csv ab.csv\n"
-    "  forkgate ab --a-geometry fa_tq=64 --b-geometry fa_tq=128 --backend cuda -f "
-    "fixtures/prompts/boat-2k.txt\n"
-    "Exit: 0 B reaches the bar; 1 it does not; 2 no decision, or trouble.\n",
-    children,
-    NULL,
-    NULL};
+static const struct cli_table arguments = {
+    CLI_ARGP("",
+             "Is B faster than A? Rounds of A, A again and B in alternating order after a warm-up; every "
+             "round is printed. The bar is named before anything is measured. When A and A again differ by "
+             "more than half the bar there is no decision.\v"
+             "Examples:\n"
+             "  forkgate ab --b-geometry fa_tkv=64\n"
+             "  forkgate ab --a build-before/forkgate --b build/forkgate --bar 1.5 --csv ab.csv\n"
+             "  forkgate ab --a-geometry fa_tq=64 --b-geometry fa_tq=128 --backend cuda -f "
+             "fixtures/prompts/boat-2k.txt\n"
+             "Exit: 0 B reaches the bar; 1 it does not; 2 no decision, or trouble.\n",
+             cli_engine_children),
+    options, NULL, check};
 
 /* ---- sides --------------------------------------------------------------------------------------------------------- */
 struct ab_side {
@@ -180,7 +112,7 @@ static int same_sides(const struct ab_args *a, const struct ab_side s[2]) {
 /* ---- the run --------------------------------------------------------------------------------------------------------- */
 static int decide(const struct ab_args *a, const struct ab_result *r) {
     static const int codes[AB_VERDICTS] = {0, 0, 1, 1, EXIT_TROUBLE};
-    struct ab_decision d = ab_decide(r, a->decode, a->bar);
+    struct ab_decision d = ab_decide(r, a->decode, 0.01 * a->bar);
     printf("%s\n", r->same_logits
                        ? "logits: B computes A's bits"
                        : "logits: B computes other bits than A (identity and tolerance judge that)");
@@ -202,7 +134,7 @@ static enum status measure(const struct ab_args *a, const struct bench_work *w, 
     if (same_sides(a, s))
         return err_set(err, STATUS_USAGE,
                        "A and B are the same program with the same geometry: nothing to decide");
-    printf("bar: %s %+.2f %%, named before measuring\n", a->decode ? "decode" : "prefill", 100.0 * a->bar);
+    printf("bar: %s %+.2f %%, named before measuring\n", a->decode ? "decode" : "prefill", a->bar);
     RETURN_IF_ERROR(ab_run(&plan, result, err));
     return a->csv == NULL ? STATUS_OK : ab_write_csv(a->csv, result, err);
 }
@@ -220,8 +152,8 @@ static int run(int argc, char **argv) {
     a.rounds = 7;
     a.n_decode = 16;
     a.warm_s = 1.0;
-    a.bar = 0.015;
-    cli_parse(&argp, argc, argv, &a);
+    a.bar = 1.5;
+    cli_parse(&arguments.argp, argc, argv, &a);
     (void)snprintf(path, sizeof path, "%.3900s/fixtures/prompts/whale-512.txt", cli_source_dir());
     const char *file = a.file != NULL ? a.file : path;
     if (slurp_file(file, &prompt, &n, &err) != STATUS_OK) return cli_fail("ab", &err);
@@ -232,5 +164,5 @@ static int run(int argc, char **argv) {
     return s == STATUS_OK ? decide(&a, &result) : cli_fail("ab", &err);
 }
 
-const struct command cmd_ab = {"ab", "two builds or geometries timed in turns: is B faster, really?", &argp,
-                               run};
+const struct command cmd_ab = {"ab", "two builds or geometries timed in turns: is B faster, really?",
+                               &arguments.argp, run};

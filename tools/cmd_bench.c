@@ -9,6 +9,7 @@
 #include "gates/bench_kernels.h"
 #include "gates/stats.h"
 #include "gates/table.h"
+#include "tools/cli_table.h"
 #include "tools/commands.h"
 #include "gates/slurp.h"
 
@@ -21,76 +22,37 @@ struct bench_args {
     double warm_s;
 };
 
-enum { OPT_ROUNDS = 0x500, OPT_DECODE, OPT_TOKENS, OPT_WARM, OPT_CSV, OPT_OPS, OPT_KERNELS };
+static const struct cli_option options[] = {
+    {"file", 'f', "FILE", "prompt (default fixtures/prompts/whale-512.txt)", 1,
+     CLI_AT(struct bench_args, file)},
+    {"tokens", 0, "N", "a prompt of N pseudo-random tokens instead of a file", 1,
+     CLI_WITHIN(struct bench_args, n_tokens, 1, 1 << 20)},
+    {"decode", 0, "N", "decode steps after the prompt (default 32)", 1,
+     CLI_WITHIN(struct bench_args, n_decode, 0, 1 << 20)},
+    {"rounds", 0, "N", "rounds that count (default 5)", 1,
+     CLI_WITHIN(struct bench_args, rounds, 1, ROUNDS_MAX)},
+    {"warm", 0, "SECONDS", "warm-up before them (default 1)", 1,
+     CLI_WITHIN(struct bench_args, warm_s, 0, 3600)},
+    {"ops", 0, NULL, "one more round with every op timed apart", 1, CLI_AT(struct bench_args, ops)},
+    {"kernels", 0, NULL,
+     "no model: single ops of a CUDA device at the shapes of a 7B model, beside its own ceilings", 1,
+     CLI_AT(struct bench_args, kernels)},
+    {"csv", 0, "FILE", "write rounds and ops as CSV", 1, CLI_AT(struct bench_args, csv)},
+    CLI_LAST};
 
-static const struct argp_option options[] = {
-    {"file", 'f', "FILE", 0, "prompt (default fixtures/prompts/whale-512.txt)", 1},
-    {"tokens", OPT_TOKENS, "N", 0, "a prompt of N pseudo-random tokens instead of a file", 1},
-    {"decode", OPT_DECODE, "N", 0, "decode steps after the prompt (default 32)", 1},
-    {"rounds", OPT_ROUNDS, "N", 0, "rounds that count (default 5)", 1},
-    {"warm", OPT_WARM, "SECONDS", 0, "warm-up before them (default 1)", 1},
-    {"ops", OPT_OPS, NULL, 0, "one more round with every op timed apart", 1},
-    {"kernels", OPT_KERNELS, NULL, 0,
-     "no model: single ops of a CUDA device at the shapes of a 7B model, beside its own ceilings", 1},
-    {"csv", OPT_CSV, "FILE", 0, "write rounds and ops as CSV", 1},
-    {NULL, 0, NULL, 0, NULL, 0}};
-
-static error_t parse(int key, char *arg, struct argp_state *state) {
-    struct bench_args *a = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &a->engine;
-        return 0;
-    case 'f':
-        a->file = arg;
-        return 0;
-    case OPT_DECODE:
-        a->n_decode = cli_number(state, "--decode", arg, 0, 1 << 20);
-        return 0;
-    case OPT_TOKENS:
-        a->n_tokens = cli_number(state, "--tokens", arg, 1, 1 << 20);
-        return 0;
-    case OPT_KERNELS:
-        a->kernels = 1;
-        return 0;
-    case OPT_ROUNDS:
-        a->rounds = cli_number(state, "--rounds", arg, 1, ROUNDS_MAX);
-        return 0;
-    case OPT_WARM:
-        a->warm_s = cli_real(state, "--warm", arg, 0, 3600);
-        return 0;
-    case OPT_CSV:
-        a->csv = arg;
-        return 0;
-    case OPT_OPS:
-        a->ops = 1;
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument '%s'", arg);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp_child children[] = {{&cli_engine_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
-static const struct argp argp = {
-    options,
-    parse,
-    "",
-    "Measures prefill and decode of one engine in tokens a second. The logits are hashed in every round: a "
-    "round that "
-    "computes something else is an error, not a time. Two runs of this command are not a comparison: see "
-    "forkgate ab.\v"
-    "Examples:\n"
-    "  forkgate bench\n"
-    "  forkgate bench -f fixtures/prompts/boat-2k.txt --decode 64 --rounds 9 --ops\n"
-    "  forkgate bench --backend cuda --route q8 --csv bench.csv\n"
-    "  forkgate bench --backend cuda -m 7b.gguf --tokens 3325 --ops\n"
-    "  forkgate bench --backend cuda --kernels --rounds 7 --csv kernels.csv\n",
-    children,
-    NULL,
-    NULL};
+static const struct cli_table arguments = {
+    CLI_ARGP("",
+             "Measures prefill and decode of one engine in tokens a second. The logits are hashed in every "
+             "round: a round that computes something else is an error, not a time. Two runs of this command "
+             "are not a comparison: see forkgate ab.\v"
+             "Examples:\n"
+             "  forkgate bench\n"
+             "  forkgate bench -f fixtures/prompts/boat-2k.txt --decode 64 --rounds 9 --ops\n"
+             "  forkgate bench --backend cuda --route q8 --csv bench.csv\n"
+             "  forkgate bench --backend cuda -m 7b.gguf --tokens 3325 --ops\n"
+             "  forkgate bench --backend cuda --kernels --rounds 7 --csv kernels.csv\n",
+             cli_engine_children),
+    options, NULL, NULL};
 
 struct measured {
     struct bench_round rounds[ROUNDS_MAX];
@@ -230,7 +192,7 @@ static int run(int argc, char **argv) {
     a.rounds = 5;
     a.n_decode = 32;
     a.warm_s = 1.0;
-    cli_parse(&argp, argc, argv, &a);
+    cli_parse(&arguments.argp, argc, argv, &a);
     if (a.kernels) return run_kernels(&a);
     (void)snprintf(path, sizeof path, "%.3900s/fixtures/prompts/whale-512.txt", cli_source_dir());
     if (slurp_file(a.file != NULL ? a.file : path, &prompt, &n, &err) != STATUS_OK)
@@ -246,5 +208,5 @@ static int run(int argc, char **argv) {
     return 0;
 }
 
-const struct command cmd_bench = {"bench", "prefill and decode speed of one engine, logits checked", &argp,
-                                  run};
+const struct command cmd_bench = {"bench", "prefill and decode speed of one engine, logits checked",
+                                  &arguments.argp, run};

@@ -5,6 +5,7 @@
 
 #include "gates/bisect.h"
 #include "gates/explain_side.h"
+#include "tools/cli_table.h"
 #include "tools/commands.h"
 #include "tools/dump_inputs.h"
 
@@ -16,93 +17,55 @@ struct bisect_args {
     int n_binaries;
 };
 
-enum { OPT_GOLDEN = 0x200, OPT_STATE, OPT_STREAM, OPT_RUNS, OPT_TIMEOUT };
+static const struct cli_option options[] = {
+    {"golden", 0, "G.fgd", "the stream that a good build makes", 1, CLI_NEEDED(struct bisect_args, golden)},
+    {"file", 'f', "FILE", "prompt (default: fixtures/prompts/NAME as the golden names it)", 1,
+     CLI_AT(struct bisect_args, file)},
+    {"prompt", 'p', "TEXT", "prompt text", 1, CLI_AT(struct bisect_args, text)},
+    {"n", 'n', "N", "compare the first N tokens only (default: all the golden asked for)", 1,
+     CLI_WITHIN(struct bisect_args, n, 1, 1 << 30)},
+    {"stream", 0, NULL, "tokens count, hashes of the rows of logits do not", 1,
+     CLI_AT(struct bisect_args, stream_only)},
+    {"runs", 0, "N", "a build is good when N runs in a row are (default 1; more for races)", 1,
+     CLI_WITHIN(struct bisect_args, runs, 1, 10000)},
+    {"timeout", 0, "S", "seconds a run may take before the build counts as untestable (default 600)", 1,
+     CLI_WITHIN(struct bisect_args, timeout, 1, 1 << 30)},
+    {"state", 0, "FILE.csv", "remember every answer here, and go on from it", 1,
+     CLI_AT(struct bisect_args, state)},
+    CLI_LAST};
 
-static const struct argp_option options[] = {
-    {"golden", OPT_GOLDEN, "G.fgd", 0, "the stream that a good build makes", 1},
-    {"file", 'f', "FILE", 0, "prompt (default: fixtures/prompts/NAME as the golden names it)", 1},
-    {"prompt", 'p', "TEXT", 0, "prompt text", 1},
-    {"n", 'n', "N", 0, "compare the first N tokens only (default: all the golden asked for)", 1},
-    {"stream", OPT_STREAM, NULL, 0, "tokens count, hashes of the rows of logits do not", 1},
-    {"runs", OPT_RUNS, "N", 0, "a build is good when N runs in a row are (default 1; more for races)", 1},
-    {"timeout", OPT_TIMEOUT, "S", 0,
-     "seconds a run may take before the build counts as untestable (default 600)", 1},
-    {"state", OPT_STATE, "FILE.csv", 0, "remember every answer here, and go on from it", 1},
-    {NULL, 0, NULL, 0, NULL, 0}};
+static void take_binary(struct argp_state *state, void *args, char *arg) {
+    struct bisect_args *a = args;
+    (void)state;
+    if (a->binaries != NULL) a->binaries[a->n_binaries] = arg;
+    a->n_binaries++;
+}
 
-static void check_end(struct argp_state *state, const struct bisect_args *a) {
-    if (a->golden == NULL) argp_error(state, "give --golden G.fgd");
+static void check(struct argp_state *state, void *args) {
+    const struct bisect_args *a = args;
     if (a->n_binaries < 2) argp_error(state, "give two binaries or more, oldest first");
     if (a->file != NULL && a->text != NULL) argp_error(state, "give one of -p TEXT and -f FILE");
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state) {
-    struct bisect_args *a = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &a->engine;
-        return 0;
-    case OPT_GOLDEN:
-        a->golden = arg;
-        return 0;
-    case OPT_STATE:
-        a->state = arg;
-        return 0;
-    case OPT_STREAM:
-        a->stream_only = 1;
-        return 0;
-    case OPT_RUNS:
-        a->runs = cli_number(state, "--runs", arg, 1, 10000);
-        return 0;
-    case OPT_TIMEOUT:
-        a->timeout = cli_number(state, "--timeout", arg, 1, 1 << 30);
-        return 0;
-    case 'f':
-        a->file = arg;
-        return 0;
-    case 'p':
-        a->text = arg;
-        return 0;
-    case 'n':
-        a->n = cli_number(state, "-n", arg, 1, 1 << 30);
-        return 0;
-    case ARGP_KEY_ARG:
-        if (a->binaries != NULL) a->binaries[a->n_binaries] = arg;
-        a->n_binaries++;
-        return 0;
-    case ARGP_KEY_END:
-        check_end(state, a);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp_child children[] = {{&cli_engine_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
-static const struct argp argp = {
-    options,
-    parse,
-    "BINARY... --golden G.fgd",
-    "Find the first build, in a list from old to new, whose stream or logits differ from the golden. Options "
-    "and sampler "
-    "are the golden's; engine options given here are put over them. Both ends are tested first; a build that "
-    "crashes, "
-    "hangs or refuses is untestable and stepped round.\v"
-    "Exit: 0 no build differs; 1 the first one that does was found; 2 trouble, the first build differs "
-    "already, or the "
-    "answer hides among untestable builds.\n\n"
-    "Examples:\n"
-    "  forkgate bisect builds/*/forkgate --golden base.fgd --state bisect.csv\n"
-    "  forkgate explain base.fgd --binary-a builds/41/forkgate --binary-b builds/42/forkgate\n\n"
-    "Over commits, `git bisect run` does the search; 125 is its word for untestable:\n"
-    "  git bisect start HEAD v1.0\n"
-    "  git bisect run sh -c 'cmake --build build >/dev/null || exit 125\n"
-    "    build/forkgate generate -f prompt.txt -n 64 -o ../new.fgd || exit 125\n"
-    "    forkgate diff --bits base.fgd ../new.fgd; code=$?; test $code -ne 2 || exit 125; exit $code'\n"
-    "where forkgate and base.fgd are copies from outside the tree that is being checked out.\n",
-    children,
-    NULL,
-    NULL};
+static const struct cli_table arguments = {
+    CLI_ARGP(
+        "BINARY... --golden G.fgd",
+        "Find the first build, in a list from old to new, whose stream or logits differ from the golden. "
+        "Options and sampler are the golden's; engine options given here are put over them. Both ends are "
+        "tested first; a build that crashes, hangs or refuses is untestable and stepped round.\v"
+        "Exit: 0 no build differs; 1 the first one that does was found; 2 trouble, the first build differs "
+        "already, or the answer hides among untestable builds.\n\n"
+        "Examples:\n"
+        "  forkgate bisect builds/*/forkgate --golden base.fgd --state bisect.csv\n"
+        "  forkgate explain base.fgd --binary-a builds/41/forkgate --binary-b builds/42/forkgate\n\n"
+        "Over commits, `git bisect run` does the search; 125 is its word for untestable:\n"
+        "  git bisect start HEAD v1.0\n"
+        "  git bisect run sh -c 'cmake --build build >/dev/null || exit 125\n"
+        "    build/forkgate generate -f prompt.txt -n 64 -o ../new.fgd || exit 125\n"
+        "    forkgate diff --bits base.fgd ../new.fgd; code=$?; test $code -ne 2 || exit 125; exit $code'\n"
+        "where forkgate and base.fgd are copies from outside the tree that is being checked out.\n",
+        cli_engine_children),
+    options, take_binary, check};
 
 /* ---- the run ----------------------------------------------------------------------------------------------------- */
 
@@ -142,7 +105,7 @@ static enum status prepare(struct bisect_job *job, int argc, char **argv, struct
     memset(&scratch, 0, sizeof scratch);
     cli_engine_default(&scratch.engine);
     RETURN_IF_ERROR(explain_config_from(dump_provenance(job->golden), &scratch.engine.config, err));
-    cli_parse(&argp, argc, argv, &scratch); /* options given here, over the golden's */
+    cli_parse(&arguments.argp, argc, argv, &scratch); /* options given here, over the golden's */
     job->config = scratch.engine.config;
     job->items = calloc((size_t)a->n_binaries, sizeof *job->items);
     if (job->items == NULL) return err_set(err, STATUS_NOMEM, "out of memory");
@@ -215,7 +178,7 @@ static int run(int argc, char **argv) {
         (void)err_set(&err, STATUS_NOMEM, "out of memory");
         return cli_fail("bisect", &err);
     }
-    cli_parse(&argp, argc, argv, &a);
+    cli_parse(&arguments.argp, argc, argv, &a);
     job.args = &a;
     int code = prepare(&job, argc, argv, &err) == STATUS_OK ? run_job(&job, &err) : cli_fail("bisect", &err);
     dump_close(job.golden);
@@ -225,4 +188,5 @@ static int run(int argc, char **argv) {
     return code;
 }
 
-const struct command cmd_bisect = {"bisect", "find the first build whose stream left the golden", &argp, run};
+const struct command cmd_bisect = {"bisect", "find the first build whose stream left the golden",
+                                   &arguments.argp, run};

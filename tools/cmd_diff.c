@@ -9,6 +9,7 @@
 
 #include "gates/diff_folder.h"
 #include "gates/diff_report.h"
+#include "tools/cli_table.h"
 #include "tools/commands.h"
 
 #define FILE_WIDTH       200 /* nobody wraps a file */
@@ -31,64 +32,42 @@ struct diff_run {
     uint64_t off_rails;
 };
 
-enum { OPT_CONTROL = 0x200, OPT_CSV, OPT_EOL, OPT_BITS };
+static const struct cli_option options[] = {
+    {"control", 0, "DIR",
+     "pairs of dumps (X, and its replay under a benign fa_tkv) that say how much noise is legal; default: "
+     "the calibrated row of golden/budgets.csv, if there is one",
+     1, CLI_AT(struct diff_args, control)},
+    {"csv", 0, "FILE", "write one evidence row per comparison", 1, CLI_AT(struct diff_args, csv)},
+    {"eol", 0, "crlf|lf", "line ends of the CSV (default crlf, as RFC 4180 asks)", 1,
+     CLI_AT(struct diff_args, eol)},
+    {"bits", 0, NULL, "ask for the same rails too: identical tokens whose row hashes differ exit 1", 1,
+     CLI_AT(struct diff_args, bits)},
+    CLI_LAST};
 
-static const struct argp_option options[] = {
-    {"control", OPT_CONTROL, "DIR", 0,
-     "pairs of dumps (X, and its replay under a benign fa_tkv) that say how much noise is legal; "
-     "default: the calibrated row of golden/budgets.csv, if there is one",
-     1},
-    {"csv", OPT_CSV, "FILE", 0, "write one evidence row per comparison", 1},
-    {"eol", OPT_EOL, "crlf|lf", 0, "line ends of the CSV (default crlf, as RFC 4180 asks)", 1},
-    {"bits", OPT_BITS, NULL, 0, "ask for the same rails too: identical tokens whose row hashes differ exit 1",
-     1},
-    {NULL, 0, NULL, 0, NULL, 0}};
-
-static error_t parse(int key, char *arg, struct argp_state *state) {
-    struct diff_args *a = state->input;
-    switch (key) {
-    case OPT_CONTROL:
-        a->control = arg;
-        return 0;
-    case OPT_CSV:
-        a->csv = arg;
-        return 0;
-    case OPT_EOL:
-        if (strcmp(arg, "crlf") != 0 && strcmp(arg, "lf") != 0)
-            argp_error(state, "--eol %s: want crlf or lf", arg);
-        a->eol = *arg == 'c' ? TABLE_CRLF : TABLE_LF;
-        return 0;
-    case OPT_BITS:
-        a->bits = 1;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (a->n_paths == 2) argp_error(state, "unexpected argument '%s': two dumps or two folders", arg);
-        a->paths[a->n_paths++] = arg;
-        return 0;
-    case ARGP_KEY_END:
-        if (a->n_paths != 2) argp_error(state, "give two dumps, or two folders of dumps");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+static void take_path(struct argp_state *state, void *args, char *arg) {
+    struct diff_args *a = args;
+    if (a->n_paths == 2) argp_error(state, "unexpected argument '%s': two dumps or two folders", arg);
+    a->paths[a->n_paths++] = arg;
 }
 
-static const struct argp argp = {options,
-                                 parse,
-                                 "A.fgd B.fgd\nDIR_A DIR_B",
-                                 "Locate and judge the fork between two generated streams.\v"
-                                 "Verdicts: IDENTICAL (exit 0); EXACT-TIE, KNIFE-EDGE, FORK, LENGTH (exit "
-                                 "1); INVALID and NOT-COMPARABLE (exit 2: NaN, "
-                                 "an id outside the vocabulary, a damaged file, another model, prompt, "
-                                 "sampler or tie rule). Two folders are paired by "
-                                 "file name; of their exit codes 1 outranks 2.\n\n"
-                                 "Examples:\n"
-                                 "  forkgate diff base.fgd head.fgd\n"
-                                 "  forkgate diff base.fgd head.fgd --control control/ --csv diff.csv\n"
-                                 "  forkgate diff golden-dumps/ new-dumps/\n",
-                                 NULL,
-                                 NULL,
-                                 NULL};
+static void check(struct argp_state *state, void *args) {
+    const struct diff_args *a = args;
+    if (a->n_paths != 2) argp_error(state, "give two dumps, or two folders of dumps");
+}
+
+static const struct cli_table arguments = {
+    CLI_ARGP("A.fgd B.fgd\nDIR_A DIR_B",
+             "Locate and judge the fork between two generated streams.\v"
+             "Verdicts: IDENTICAL (exit 0); EXACT-TIE, KNIFE-EDGE, FORK, LENGTH (exit "
+             "1); INVALID and NOT-COMPARABLE (exit 2: NaN, an id outside the vocabulary, a damaged file, "
+             "another model, prompt, sampler or tie rule). Two folders are paired by file name; of their "
+             "exit codes 1 outranks 2.\n\n"
+             "Examples:\n"
+             "  forkgate diff base.fgd head.fgd\n"
+             "  forkgate diff base.fgd head.fgd --control control/ --csv diff.csv\n"
+             "  forkgate diff golden-dumps/ new-dumps/\n",
+             NULL),
+    options, take_path, check};
 
 /* Non-ASCII text goes to a terminal that says it is UTF-8, escaped anywhere else. The locale is asked, then left again:
  * numbers are always written in the C locale. */
@@ -209,8 +188,7 @@ static int compare_folders(struct diff_run *run, const struct diff_options *o) {
     uint64_t trouble = v[DIFF_INVALID] + v[DIFF_NOT_COMPARABLE] + run->unusable;
     if (run->args->bits) forked += run->off_rails;
     printf("forkgate: %llu identical (%llu with other logits), %llu exact-tie, %llu knife-edge, %llu fork, "
-           "%llu length, "
-           "%llu invalid, %llu not comparable, %llu unusable\n",
+           "%llu length, %llu invalid, %llu not comparable, %llu unusable\n",
            (unsigned long long)v[DIFF_IDENTICAL], (unsigned long long)run->off_rails,
            (unsigned long long)v[DIFF_EXACT_TIE], (unsigned long long)v[DIFF_KNIFE_EDGE],
            (unsigned long long)v[DIFF_FORK], (unsigned long long)v[DIFF_LENGTH],
@@ -227,7 +205,7 @@ static int is_folder(const char *path) {
 static int run_diff(int argc, char **argv) {
     struct diff_args args;
     memset(&args, 0, sizeof args);
-    cli_parse(&argp, argc, argv, &args);
+    cli_parse(&arguments.argp, argc, argv, &args);
     char budgets[4200];
     (void)snprintf(budgets, sizeof budgets, "%s/golden/budgets.csv", cli_source_dir());
     struct diff_options o = {args.control, budgets, args.csv != NULL};
@@ -249,5 +227,5 @@ static int run_diff(int argc, char **argv) {
     return folders == 2 ? compare_folders(&run, &o) : compare_files(&run, &o);
 }
 
-const struct command cmd_diff = {"diff", "locate and judge the fork between two dumps or two folders", &argp,
-                                 run_diff};
+const struct command cmd_diff = {"diff", "locate and judge the fork between two dumps or two folders",
+                                 &arguments.argp, run_diff};

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "gates/explain_report.h"
+#include "tools/cli_table.h"
 #include "tools/commands.h"
 #include "tools/dump_inputs.h"
 
@@ -23,40 +24,6 @@ struct explain_args {
     int n, all_ops, copies, timeout;
 };
 
-enum {
-    OPT_BINARY_A = 0x200,
-    OPT_BINARY_B,
-    OPT_ENV_A,
-    OPT_ENV_B,
-    OPT_TIMEOUT,
-    OPT_CSV,
-    OPT_MARGINS,
-    OPT_EOL,
-    OPT_ALL,
-    OPT_COPY
-};
-
-static const struct argp_option options[] = {
-    {"binary-a", OPT_BINARY_A, "PATH", 0, "the forkgate binary that is side A (default: this one)", 1},
-    {"binary-b", OPT_BINARY_B, "PATH", 0, "the same for side B", 1},
-    {"env-a", OPT_ENV_A, "NAME=VALUE", 0, "environment of side A's binary; may be repeated", 1},
-    {"env-b", OPT_ENV_B, "NAME=VALUE", 0, "the same for side B", 1},
-    {"timeout", OPT_TIMEOUT, "S", 0,
-     "seconds a run of a side's binary may take before it is killed (default 600; up to three runs a side)",
-     1},
-    {"file", 'f', "FILE", 0, "prompt (default: fixtures/prompts/NAME as the dump names it)", 1},
-    {"prompt", 'p', "TEXT", 0, "prompt text", 1},
-    {"n", 'n', "N", 0, "steps at most (default: to the fork, or to the end of A)", 1},
-    {"all-ops", OPT_ALL, NULL, 0, "growth of every op, not only of the residual stream", 1},
-    {"copy-all", OPT_COPY, NULL, 0,
-     "copy every tensor to the host and compare there, instead of screening it where it lies: slow, a check "
-     "of the screen",
-     1},
-    {"csv", OPT_CSV, "FILE", 0, "write one row per op of every step looked at", 1},
-    {"margins", OPT_MARGINS, "FILE", 0, "write one row per step: both sides' top-2 and argmax margin", 1},
-    {"eol", OPT_EOL, "crlf|lf", 0, "line ends of the CSV files (default crlf, as RFC 4180 asks)", 1},
-    {NULL, 0, NULL, 0, NULL, 0}};
-
 static void add_env(struct argp_state *state, struct explain_args *a, int side, const char *arg) {
     if (strchr(arg, '=') == NULL || arg[0] == '=')
         argp_error(state, "--env-%c %s: want NAME=VALUE", 'a' + side, arg);
@@ -64,7 +31,49 @@ static void add_env(struct argp_state *state, struct explain_args *a, int side, 
     a->env[side][a->n_env[side]++] = arg;
 }
 
-static void check_end(struct argp_state *state, const struct explain_args *a) {
+static void take_env_a(struct argp_state *state, void *args, char *arg) {
+    add_env(state, args, 0, arg);
+}
+
+static void take_env_b(struct argp_state *state, void *args, char *arg) {
+    add_env(state, args, 1, arg);
+}
+
+static const struct cli_option options[] = {
+    {"binary-a", 0, "PATH", "the forkgate binary that is side A (default: this one)", 1,
+     CLI_AT(struct explain_args, binary[0])},
+    {"binary-b", 0, "PATH", "the same for side B", 1, CLI_AT(struct explain_args, binary[1])},
+    {"env-a", 0, "NAME=VALUE", "environment of side A's binary; may be repeated", 1, CLI_BY(take_env_a)},
+    {"env-b", 0, "NAME=VALUE", "the same for side B", 1, CLI_BY(take_env_b)},
+    {"timeout", 0, "S",
+     "seconds a run of a side's binary may take before it is killed (default 600; up to three runs a side)",
+     1, CLI_WITHIN(struct explain_args, timeout, 1, 1 << 30)},
+    {"file", 'f', "FILE", "prompt (default: fixtures/prompts/NAME as the dump names it)", 1,
+     CLI_AT(struct explain_args, file)},
+    {"prompt", 'p', "TEXT", "prompt text", 1, CLI_AT(struct explain_args, text)},
+    {"n", 'n', "N", "steps at most (default: to the fork, or to the end of A)", 1,
+     CLI_WITHIN(struct explain_args, n, 1, 1 << 30)},
+    {"all-ops", 0, NULL, "growth of every op, not only of the residual stream", 1,
+     CLI_AT(struct explain_args, all_ops)},
+    {"copy-all", 0, NULL,
+     "copy every tensor to the host and compare there, instead of screening it where it lies: slow, a check "
+     "of the screen",
+     1, CLI_AT(struct explain_args, copies)},
+    {"csv", 0, "FILE", "write one row per op of every step looked at", 1, CLI_AT(struct explain_args, csv)},
+    {"margins", 0, "FILE", "write one row per step: both sides' top-2 and argmax margin", 1,
+     CLI_AT(struct explain_args, margins)},
+    {"eol", 0, "crlf|lf", "line ends of the CSV files (default crlf, as RFC 4180 asks)", 1,
+     CLI_AT(struct explain_args, eol)},
+    CLI_LAST};
+
+static void take_path(struct argp_state *state, void *args, char *arg) {
+    struct explain_args *a = args;
+    if (a->n_paths == 2) argp_error(state, "unexpected argument '%s': one dump or two", arg);
+    a->paths[a->n_paths++] = arg;
+}
+
+static void check(struct argp_state *state, void *args) {
+    const struct explain_args *a = args;
     if (a->n_paths == 0) argp_error(state, "give a dump A.fgd, and B.fgd, engine options or --binary-b");
     if (a->file != NULL && a->text != NULL) argp_error(state, "give one of -p TEXT and -f FILE");
     for (int side = 0; side < 2; side++)
@@ -72,83 +81,22 @@ static void check_end(struct argp_state *state, const struct explain_args *a) {
             argp_error(state, "--env-%c needs --binary-%c", 'a' + side, 'a' + side);
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state) {
-    struct explain_args *a = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &a->engine;
-        return 0;
-    case OPT_BINARY_A:
-    case OPT_BINARY_B:
-        a->binary[key - OPT_BINARY_A] = arg;
-        return 0;
-    case OPT_ENV_A:
-    case OPT_ENV_B:
-        add_env(state, a, key - OPT_ENV_A, arg);
-        return 0;
-    case OPT_TIMEOUT:
-        a->timeout = cli_number(state, "--timeout", arg, 1, 1 << 30);
-        return 0;
-    case 'f':
-        a->file = arg;
-        return 0;
-    case 'p':
-        a->text = arg;
-        return 0;
-    case 'n':
-        a->n = cli_number(state, "-n", arg, 1, 1 << 30);
-        return 0;
-    case OPT_ALL:
-        a->all_ops = 1;
-        return 0;
-    case OPT_COPY:
-        a->copies = 1;
-        return 0;
-    case OPT_CSV:
-        a->csv = arg;
-        return 0;
-    case OPT_MARGINS:
-        a->margins = arg;
-        return 0;
-    case OPT_EOL:
-        if (strcmp(arg, "crlf") != 0 && strcmp(arg, "lf") != 0)
-            argp_error(state, "--eol %s: want crlf or lf", arg);
-        a->eol = *arg == 'c' ? TABLE_CRLF : TABLE_LF;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (a->n_paths == 2) argp_error(state, "unexpected argument '%s': one dump or two", arg);
-        a->paths[a->n_paths++] = arg;
-        return 0;
-    case ARGP_KEY_END:
-        check_end(state, a);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp_child children[] = {{&cli_engine_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
-static const struct argp argp = {
-    options,
-    parse,
-    "A.fgd B.fgd\nA.fgd --geometry KEY=N,..\nA.fgd --binary-b PATH",
-    "Name the first op whose bits differ, and say what kind of difference it is. Both sides are rebuilt from "
-    "the dumps' "
-    "provenance and forced along A's tokens to the fork. With one dump, engine options are those of side B, "
-    "over what A "
-    "was made with; with two, they apply to both sides.\v"
-    "Verdicts: IDENTICAL (exit 0); REGROUPING, WRONG-VALUE, UNWRITTEN, STALE, ARITHMETIC, SAMPLING, "
-    "NOT-REPEATABLE (exit "
-    "1); NOT-REPRODUCED (exit 2: the dumps differ, the sides as rebuilt here do not) and trouble (exit "
-    "2).\n\n"
-    "Examples:\n"
-    "  forkgate explain a.fgd b.fgd\n"
-    "  forkgate explain a.fgd --geometry fa_tkv=16 --csv growth.csv\n"
-    "  forkgate explain a.fgd --binary-a base/forkgate --binary-b head/forkgate\n"
-    "  forkgate explain a.fgd --binary-b build/forkgate-faults --env-b FORKGATE_FAULT=mm-skip\n",
-    children,
-    NULL,
-    NULL};
+static const struct cli_table arguments = {
+    CLI_ARGP(
+        "A.fgd B.fgd\nA.fgd --geometry KEY=N,..\nA.fgd --binary-b PATH",
+        "Name the first op whose bits differ, and say what kind of difference it is. Both sides are rebuilt "
+        "from the dumps' provenance and forced along A's tokens to the fork. With one dump, engine options "
+        "are those of side B, over what A was made with; with two, they apply to both sides.\v"
+        "Verdicts: IDENTICAL (exit 0); REGROUPING, WRONG-VALUE, UNWRITTEN, STALE, ARITHMETIC, SAMPLING, "
+        "NOT-REPEATABLE (exit 1); NOT-REPRODUCED (exit 2: the dumps differ, the sides as rebuilt here do "
+        "not) and trouble (exit 2).\n\n"
+        "Examples:\n"
+        "  forkgate explain a.fgd b.fgd\n"
+        "  forkgate explain a.fgd --geometry fa_tkv=16 --csv growth.csv\n"
+        "  forkgate explain a.fgd --binary-a base/forkgate --binary-b head/forkgate\n"
+        "  forkgate explain a.fgd --binary-b build/forkgate-faults --env-b FORKGATE_FAULT=mm-skip\n",
+        cli_engine_children),
+    options, take_path, check};
 
 /* ---- sides ----------------------------------------------------------------------------------------------------- */
 
@@ -173,7 +121,7 @@ static enum status configure(struct explain_job *job, int side, const dump *d, i
     cli_engine_default(&scratch.engine);
     enum status s = explain_config_from(dump_provenance(d), &scratch.engine.config, err);
     if (s != STATUS_OK) return err_prefix(err, s, "%s", dump_name(d));
-    if (with_options) cli_parse(&argp, job->argc, job->argv, &scratch);
+    if (with_options) cli_parse(&arguments.argp, job->argc, job->argv, &scratch);
     struct explain_side *out = &job->sides[side];
     out->model = job->args->engine.model;
     out->config = scratch.engine.config;
@@ -202,11 +150,10 @@ static enum status refuse_equal_sides(const struct explain_job *job, struct err 
     const struct explain_side *a = &job->sides[0], *b = &job->sides[1];
     if (job->dumps[1] != NULL || a->binary != NULL || b->binary != NULL) return STATUS_OK;
     if (memcmp(&a->config, &b->config, sizeof a->config) != 0) return STATUS_OK;
-    return err_set(
-        err, STATUS_USAGE,
-        "both sides would be the same engine with the same options: give B.fgd, an engine option that "
-        "differs from %s, or --binary-b",
-        job->args->paths[0]);
+    return err_set(err, STATUS_USAGE,
+                   "both sides would be the same engine with the same options: give B.fgd, an engine option "
+                   "that differs from %s, or --binary-b",
+                   job->args->paths[0]);
 }
 
 /* The ids come from this build's tokenizer, whatever computes the sides. */
@@ -327,7 +274,7 @@ static int run(int argc, char **argv) {
     memset(&job, 0, sizeof job);
     a.timeout = 600;
     cli_engine_default(&a.engine);
-    cli_parse(&argp, argc, argv, &a);
+    cli_parse(&arguments.argp, argc, argv, &a);
     job.args = &a;
     job.argc = argc;
     job.argv = argv;
@@ -346,5 +293,5 @@ static int run(int argc, char **argv) {
     return code;
 }
 
-const struct command cmd_explain = {"explain", "name the first op whose bits differ between two sides", &argp,
-                                    run};
+const struct command cmd_explain = {"explain", "name the first op whose bits differ between two sides",
+                                    &arguments.argp, run};

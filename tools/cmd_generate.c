@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "gates/battery.h"
+#include "tools/cli_table.h"
 #include "tools/commands.h"
 #include "gates/slurp.h"
 
@@ -14,74 +15,44 @@ struct generate_args {
     int n, top_k, full_logits;
 };
 
-enum { OPT_TOP_K = 0x200, OPT_FULL, OPT_BATTERY };
+static const struct cli_option options[] = {
+    {"prompt", 'p', "TEXT", "prompt text", 1, CLI_AT(struct generate_args, text)},
+    {"file", 'f', "FILE", "read the prompt from FILE, byte for byte", 1, CLI_AT(struct generate_args, file)},
+    {"battery", 0, "FILE.csv", "run every prompt of a battery, eight streams at a time, into the folder -o",
+     1, CLI_AT(struct generate_args, battery)},
+    {"n", 'n', "N", "tokens to generate at most (default 64)", 1,
+     CLI_WITHIN(struct generate_args, n, 1, 1 << 30)},
+    {"out", 'o', "OUT.fgd", "write a dump (ids, top-2, row hashes, provenance)", 1,
+     CLI_AT(struct generate_args, out)},
+    {"top-k", 0, "K", "store the K largest logits of every step, at most 64", 1,
+     CLI_WITHIN(struct generate_args, top_k, 0, 64)},
+    {"full-logits", 0, NULL, "store every row of logits", 1, CLI_AT(struct generate_args, full_logits)},
+    CLI_LAST};
 
-static const struct argp_option options[] = {
-    {"prompt", 'p', "TEXT", 0, "prompt text", 1},
-    {"file", 'f', "FILE", 0, "read the prompt from FILE, byte for byte", 1},
-    {"battery", OPT_BATTERY, "FILE.csv", 0,
-     "run every prompt of a battery, eight streams at a time, into the folder -o", 1},
-    {"n", 'n', "N", 0, "tokens to generate at most (default 64)", 1},
-    {"out", 'o', "OUT.fgd", 0, "write a dump (ids, top-2, row hashes, provenance)", 1},
-    {"top-k", OPT_TOP_K, "K", 0, "store the K largest logits of every step, at most 64", 1},
-    {"full-logits", OPT_FULL, NULL, 0, "store every row of logits", 1},
-    {NULL, 0, NULL, 0, NULL, 0}};
+static void refuse_operand(struct argp_state *state, void *args, char *arg) {
+    (void)args;
+    argp_error(state, "unexpected argument '%s' (a prompt goes after -p)", arg);
+}
 
-static error_t parse(int key, char *arg, struct argp_state *state) {
-    struct generate_args *a = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = state->child_inputs[1] = &a->engine;
-        return 0;
-    case 'p':
-        a->text = arg;
-        return 0;
-    case 'f':
-        a->file = arg;
-        return 0;
-    case 'n':
-        a->n = cli_number(state, "-n", arg, 1, 1 << 30);
-        return 0;
-    case 'o':
-        a->out = arg;
-        return 0;
-    case OPT_TOP_K:
-        a->top_k = cli_number(state, "--top-k", arg, 0, 64);
-        return 0;
-    case OPT_FULL:
-        a->full_logits = 1;
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument '%s' (a prompt goes after -p)", arg);
-        return 0;
-    case OPT_BATTERY:
-        a->battery = arg;
-        return 0;
-    case ARGP_KEY_END:
-        if ((a->text != NULL) + (a->file != NULL) + (a->battery != NULL) != 1)
-            argp_error(state, "give one of -p TEXT, -f FILE and --battery FILE.csv");
-        if (a->battery != NULL && a->out == NULL) argp_error(state, "--battery needs -o FOLDER");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+static void check(struct argp_state *state, void *args) {
+    const struct generate_args *a = args;
+    if ((a->text != NULL) + (a->file != NULL) + (a->battery != NULL) != 1)
+        argp_error(state, "give one of -p TEXT, -f FILE and --battery FILE.csv");
+    if (a->battery != NULL && a->out == NULL) argp_error(state, "--battery needs -o FOLDER");
 }
 
 static const struct argp_child children[] = {
     {&cli_engine_argp, 0, NULL, 0}, {&cli_sampling_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
-static const struct argp argp = {
-    options,
-    parse,
-    "-p TEXT | -f FILE | --battery FILE.csv -o FOLDER",
-    "Continue a prompt; the text goes to stdout, a dump to OUT.fgd.\v"
-    "Examples:\n"
-    "  forkgate generate -p 'It was a dark night' -n 32\n"
-    "  forkgate generate -f fixtures/prompts/holmes.txt -n 256 -o a.fgd\n"
-    "  forkgate generate -f fixtures/prompts/holmes.txt -n 256 --geometry fa_tkv=16 -o b.fgd\n"
-    "  forkgate diff a.fgd b.fgd\n",
-    children,
-    NULL,
-    NULL};
+static const struct cli_table arguments = {
+    CLI_ARGP("-p TEXT | -f FILE | --battery FILE.csv -o FOLDER",
+             "Continue a prompt; the text goes to stdout, a dump to OUT.fgd.\v"
+             "Examples:\n"
+             "  forkgate generate -p 'It was a dark night' -n 32\n"
+             "  forkgate generate -f fixtures/prompts/holmes.txt -n 256 -o a.fgd\n"
+             "  forkgate generate -f fixtures/prompts/holmes.txt -n 256 --geometry fa_tkv=16 -o b.fgd\n"
+             "  forkgate diff a.fgd b.fgd\n",
+             children),
+    options, refuse_operand, check};
 
 static void show_progress(void *ctx, uint64_t done, uint64_t total) {
     (void)ctx;
@@ -164,7 +135,7 @@ static int run(int argc, char **argv) {
     memset(&a, 0, sizeof a);
     cli_engine_default(&a.engine);
     a.n = 64;
-    cli_parse(&argp, argc, argv, &a);
+    cli_parse(&arguments.argp, argc, argv, &a);
     if (a.battery != NULL) return generate_battery(&a, &err) == STATUS_OK ? 0 : cli_fail("generate", &err);
     char *from_file = NULL;
     size_t n = a.text != NULL ? strlen(a.text) : 0;
@@ -181,4 +152,4 @@ static int run(int argc, char **argv) {
     return code;
 }
 
-const struct command cmd_generate = {"generate", "continue a prompt and write a dump", &argp, run};
+const struct command cmd_generate = {"generate", "continue a prompt and write a dump", &arguments.argp, run};

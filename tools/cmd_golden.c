@@ -6,6 +6,7 @@
 
 #include "gates/golden_make.h"
 #include "gates/runner.h"
+#include "tools/cli_table.h"
 #include "tools/commands.h"
 #include "tools/golden_print.h"
 
@@ -20,78 +21,58 @@ struct golden_args {
     int routes[ROUTES]; /* f16, q8 */
 };
 
-enum { OPT_REASON = 0x400, OPT_REGENERATE, OPT_ROUTES };
-
-static const struct argp_option options[] = {
-    {"reason", OPT_REASON, "TEXT", 0, "why goldens move (refresh)", 1},
-    {"regenerate", OPT_REGENERATE, NULL, 0, "verify: make every stream again and compare", 1},
-    {"routes", OPT_ROUTES, "f16,q8", 0, "which routes review, refresh and --regenerate run (default both)",
-     1},
-    {NULL, 0, NULL, 0, NULL, 0}};
-
-static void parse_routes(struct argp_state *state, const char *arg, int routes[ROUTES]) {
+static void take_routes(struct argp_state *state, void *args, char *arg) {
+    int *routes = ((struct golden_args *)args)->routes;
     routes[0] = strcmp(arg, "f16") == 0 || strcmp(arg, "f16,q8") == 0;
     routes[1] = strcmp(arg, "q8") == 0 || strcmp(arg, "f16,q8") == 0;
     if (!routes[0] && !routes[1]) argp_error(state, "--routes %s: want f16, q8 or f16,q8", arg);
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state) {
-    struct golden_args *a = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &a->engine;
-        return 0;
-    case OPT_REASON:
-        a->reason = arg;
-        return 0;
-    case OPT_REGENERATE:
-        a->regenerate = 1;
-        return 0;
-    case OPT_ROUTES:
-        parse_routes(state, arg, a->routes);
-        return 0;
-    case ARGP_KEY_ARG:
-        if (a->action == NULL)
-            a->action = arg;
-        else if (a->n_names == NAMES_MAX)
-            argp_error(state, "more than %d names", NAMES_MAX);
-        else
-            a->names[a->n_names++] = arg;
-        return 0;
-    case ARGP_KEY_END:
-        if (a->engine.route_given)
-            argp_error(state, "--route is not read here: give --routes f16 or --routes q8");
-        if (a->action == NULL) argp_error(state, "give verify, list, show, review or refresh");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+static const struct cli_option options[] = {
+    {"reason", 0, "TEXT", "why goldens move (refresh)", 1, CLI_AT(struct golden_args, reason)},
+    {"regenerate", 0, NULL, "verify: make every stream again and compare", 1,
+     CLI_AT(struct golden_args, regenerate)},
+    {"routes", 0, "f16,q8", "which routes review, refresh and --regenerate run (default both)", 1,
+     CLI_BY(take_routes)},
+    CLI_LAST};
+
+static void take_name(struct argp_state *state, void *args, char *arg) {
+    struct golden_args *a = args;
+    if (a->action == NULL)
+        a->action = arg;
+    else if (a->n_names == NAMES_MAX)
+        argp_error(state, "more than %d names", NAMES_MAX);
+    else
+        a->names[a->n_names++] = arg;
 }
 
-static const struct argp_child children[] = {{&cli_engine_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
-static const struct argp argp = {
-    options,
-    parse,
-    "verify [NAME...]\nlist\nshow NAME\nreview [NAME[:FIRST-LAST]...]\nrefresh --reason TEXT "
-    "[NAME[:FIRST-LAST]...]",
-    "The committed streams. verify: every dump's integrity and every manifest field; review: what a refresh "
-    "would "
-    "change; refresh: change what is named and nothing else.\v"
-    "A refresh is refused without a reason, under CI=true, when the build's parity is red, when it does not "
-    "repeat itself "
-    "in fresh processes, and when a stream or record outside the named set differs. New prompts need no "
-    "name.\n\n"
-    "Examples:\n"
-    "  forkgate golden verify --regenerate\n"
-    "  forkgate golden show sm_90-f16/holmes\n"
-    "  forkgate golden review\n"
-    "  forkgate golden refresh --reason 'P.V chain starts at the tile' 'sm_90-f16/*'\n"
-    "  forkgate golden refresh --reason 'scored the wrong token' sm_90-f16/holmes:63-63\n"
-    "Exit: 0 intact, nothing would change, refreshed; 1 streams differ, refused; 2 damage, bad usage, "
-    "nothing there.\n",
-    children,
-    NULL,
-    NULL};
+static void check(struct argp_state *state, void *args) {
+    const struct golden_args *a = args;
+    if (a->engine.route_given)
+        argp_error(state, "--route is not read here: give --routes f16 or --routes q8");
+    if (a->action == NULL) argp_error(state, "give verify, list, show, review or refresh");
+}
+
+static const struct cli_table arguments = {
+    CLI_ARGP(
+        "verify [NAME...]\nlist\nshow NAME\nreview [NAME[:FIRST-LAST]...]\nrefresh --reason TEXT "
+        "[NAME[:FIRST-LAST]...]",
+        "The committed streams. verify: every dump's integrity and every manifest field; review: what a "
+        "refresh would change; refresh: change what is named and nothing else.\v"
+        "A refresh is refused without a reason, under CI=true, when the build's parity is red, when it does "
+        "not repeat itself in fresh processes, and when a stream or record outside the named set differs. "
+        "New prompts need no "
+        "name.\n\n"
+        "Examples:\n"
+        "  forkgate golden verify --regenerate\n"
+        "  forkgate golden show sm_90-f16/holmes\n"
+        "  forkgate golden review\n"
+        "  forkgate golden refresh --reason 'P.V chain starts at the tile' 'sm_90-f16/*'\n"
+        "  forkgate golden refresh --reason 'scored the wrong token' sm_90-f16/holmes:63-63\n"
+        "Exit: 0 intact, nothing would change, refreshed; 1 streams differ, refused; 2 damage, bad usage, "
+        "nothing there.\n",
+        cli_engine_children),
+    options, take_name, check};
 
 static const char *golden_dir(void) {
     static char dir[2000];
@@ -338,7 +319,7 @@ static int run(int argc, char **argv) {
     memset(&a, 0, sizeof a);
     a.routes[0] = a.routes[1] = 1;
     cli_engine_default(&a.engine);
-    cli_parse(&argp, argc, argv, &a);
+    cli_parse(&arguments.argp, argc, argv, &a);
     if (golden_load(golden_dir(), &set, &err) != STATUS_OK) return cli_fail("golden", &err);
     int code = dispatch(&a, &set);
     golden_free(&set);
@@ -346,4 +327,4 @@ static int run(int argc, char **argv) {
 }
 
 const struct command cmd_golden = {"golden", "verify, list, show, review or refresh the committed streams",
-                                   &argp, run};
+                                   &arguments.argp, run};

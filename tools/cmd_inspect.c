@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "gates/inspect.h"
+#include "tools/cli_table.h"
 #include "tools/commands.h"
 
 struct inspect_args {
@@ -11,61 +12,45 @@ struct inspect_args {
     enum table_eol eol;
 };
 
-enum { OPT_PROVENANCE = 0x200, OPT_EOL };
+static const struct cli_option options[] = {
+    {"provenance", 0, NULL, "first print '# key=value' lines: who made the file, and how", 1,
+     CLI_AT(struct inspect_args, provenance)},
+    {"eol", 0, "crlf|lf", "line ends (default crlf, as RFC 4180 asks; lf suits git)", 1,
+     CLI_AT(struct inspect_args, eol)},
+    CLI_LAST};
 
-static const struct argp_option options[] = {
-    {"provenance", OPT_PROVENANCE, NULL, 0, "first print '# key=value' lines: who made the file, and how", 1},
-    {"eol", OPT_EOL, "crlf|lf", 0, "line ends (default crlf, as RFC 4180 asks; lf suits git)", 1},
-    {NULL, 0, NULL, 0, NULL, 0}};
-
-static error_t parse(int key, char *arg, struct argp_state *state) {
-    struct inspect_args *a = state->input;
-    switch (key) {
-    case OPT_PROVENANCE:
-        a->provenance = 1;
-        return 0;
-    case OPT_EOL:
-        if (strcmp(arg, "crlf") != 0 && strcmp(arg, "lf") != 0)
-            argp_error(state, "--eol %s: want crlf or lf", arg);
-        a->eol = *arg == 'c' ? TABLE_CRLF : TABLE_LF;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (a->path != NULL) argp_error(state, "unexpected argument '%s': one file at a time", arg);
-        a->path = arg;
-        return 0;
-    case ARGP_KEY_END:
-        if (a->path == NULL) argp_error(state, "give a .fgd, .fgt or .gguf file");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+static void take_path(struct argp_state *state, void *args, char *arg) {
+    struct inspect_args *a = args;
+    if (a->path != NULL) argp_error(state, "unexpected argument '%s': one file at a time", arg);
+    a->path = arg;
 }
 
-static const struct argp argp = {
-    options,
-    parse,
-    "FILE",
-    "Print a dump (.fgd), a tensor (.fgt) or a model (.gguf) as CSV, after verifying it.\v"
-    "A dump's CSV reads back with forkgate import. To see dumps in git diff:\n"
-    "  git config diff.fgd.textconv 'forkgate inspect --provenance --eol lf'\n"
-    "  echo '*.fgd diff=fgd' >> .gitattributes\n\n"
-    "Examples:\n"
-    "  forkgate inspect a.fgd > a.csv\n"
-    "  forkgate inspect --provenance a.fgd\n"
-    "  forkgate inspect fixtures/models/seedling-q8_0.gguf\n",
-    NULL,
-    NULL,
-    NULL};
+static void check(struct argp_state *state, void *args) {
+    if (((struct inspect_args *)args)->path == NULL) argp_error(state, "give a .fgd, .fgt or .gguf file");
+}
+
+static const struct cli_table arguments = {
+    CLI_ARGP("FILE",
+             "Print a dump (.fgd), a tensor (.fgt) or a model (.gguf) as CSV, after verifying it.\v"
+             "A dump's CSV reads back with forkgate import. To see dumps in git diff:\n"
+             "  git config diff.fgd.textconv 'forkgate inspect --provenance --eol lf'\n"
+             "  echo '*.fgd diff=fgd' >> .gitattributes\n\n"
+             "Examples:\n"
+             "  forkgate inspect a.fgd > a.csv\n"
+             "  forkgate inspect --provenance a.fgd\n"
+             "  forkgate inspect fixtures/models/seedling-q8_0.gguf\n",
+             NULL),
+    options, take_path, check};
 
 static int run_inspect(int argc, char **argv) {
     struct inspect_args args;
     struct err err = {""};
     memset(&args, 0, sizeof args);
-    cli_parse(&argp, argc, argv, &args);
+    cli_parse(&arguments.argp, argc, argv, &args);
     if (inspect_file(args.path, args.provenance, args.eol, stdout, &err) != STATUS_OK)
         return cli_fail("inspect", &err);
     return 0;
 }
 
-const struct command cmd_inspect = {"inspect", "any dump, tensor or model as CSV on stdout", &argp,
+const struct command cmd_inspect = {"inspect", "any dump, tensor or model as CSV on stdout", &arguments.argp,
                                     run_inspect};

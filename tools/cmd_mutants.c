@@ -7,6 +7,7 @@
 #include "build_info.h"
 #include "gates/file_out.h"
 #include "gates/mutants.h"
+#include "tools/cli_table.h"
 #include "tools/commands.h"
 
 struct mutants_args {
@@ -16,101 +17,57 @@ struct mutants_args {
     const char *only, *csv;
 };
 
-enum { OPT_ONLY = 0x500, OPT_QUICK, OPT_CSV, OPT_LIST, OPT_TIER, OPT_TIMEOUT, OPT_NAMED, OPT_JOBS };
-
-static const struct argp_option options[] = {
-    {"only", OPT_ONLY, "ID[,ID]", 0, "these faults", 1},
-    {"quick", OPT_QUICK, NULL, 0, "a fault's own gates first, and no more after the first kill", 1},
-    {"named", OPT_NAMED, NULL, 0, "a fault's own gates, all of them, and no other", 1},
-    {"jobs", OPT_JOBS, "N", 0, "gates at a time, 1 to 64 (default 1); threads are divided among them", 1},
-    {"tier", OPT_TIER, "LIST", 0,
-     "parity,identity,tolerance (default: all three; with --quick or --named the first two)", 1},
-    {"timeout", OPT_TIMEOUT, "S", 0,
-     "seconds one gate may take (default: 20 times what it takes unharmed, 30 to 200 more; on cuda 4 times "
-     "and "
-     "12 more)",
-     1},
-    {"csv", OPT_CSV, "FILE", 0, "write the matrix, one row per fault and tier", 1},
-    {"list", OPT_LIST, NULL, 0, "list the faults, run nothing", 1},
-    {NULL, 0, NULL, 0, NULL, 0}};
-
-static void parse_tiers(struct argp_state *state, const char *list, int tiers[TIER_PERF + 1]) {
-    memset(tiers, 0, sizeof(int) * (TIER_PERF + 1));
-    for (const char *p = list; *p != '\0';) {
+static void take_tiers(struct argp_state *state, void *args, char *arg) {
+    struct mutants_args *a = args;
+    memset(a->tiers, 0, sizeof a->tiers);
+    a->tiers_given = 1;
+    for (const char *p = arg; *p != '\0';) {
         char name[16];
         size_t n = strcspn(p, ",");
         (void)snprintf(name, sizeof name, "%.*s", (int)(n < 15 ? n : 15), p);
         int tier = tier_from_name(name);
         if (tier != TIER_PARITY && tier != TIER_IDENTITY && tier != TIER_TOLERANCE)
             argp_error(state, "--tier %s: want parity, identity or tolerance", name);
-        tiers[tier] = 1;
+        a->tiers[tier] = 1;
         p += n;
         if (*p == ',') p++;
     }
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state) {
-    struct mutants_args *a = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &a->engine;
-        return 0;
-    case OPT_ONLY:
-        a->only = arg;
-        return 0;
-    case OPT_QUICK:
-        a->quick = 1;
-        return 0;
-    case OPT_NAMED:
-        a->named = 1;
-        return 0;
-    case OPT_JOBS:
-        a->jobs = cli_number(state, "--jobs", arg, 1, MUTANTS_JOBS);
-        return 0;
-    case OPT_TIER:
-        parse_tiers(state, arg, a->tiers);
-        a->tiers_given = 1;
-        return 0;
-    case OPT_TIMEOUT:
-        a->timeout = cli_number(state, "--timeout", arg, 1, 100000);
-        return 0;
-    case OPT_CSV:
-        a->csv = arg;
-        return 0;
-    case OPT_LIST:
-        a->list = 1;
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument '%s'", arg);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
+static const struct cli_option options[] = {
+    {"only", 0, "ID[,ID]", "these faults", 1, CLI_AT(struct mutants_args, only)},
+    {"quick", 0, NULL, "a fault's own gates first, and no more after the first kill", 1,
+     CLI_AT(struct mutants_args, quick)},
+    {"named", 0, NULL, "a fault's own gates, all of them, and no other", 1,
+     CLI_AT(struct mutants_args, named)},
+    {"jobs", 0, "N", "gates at a time, 1 to 64 (default 1); threads are divided among them", 1,
+     CLI_WITHIN(struct mutants_args, jobs, 1, MUTANTS_JOBS)},
+    {"tier", 0, "LIST",
+     "parity,identity,tolerance (default: all three; with --quick or --named the first two)", 1,
+     CLI_BY(take_tiers)},
+    {"timeout", 0, "S",
+     "seconds one gate may take (default: 20 times what it takes unharmed, 30 to 200 more; on cuda 4 times "
+     "and 12 more)",
+     1, CLI_WITHIN(struct mutants_args, timeout, 1, 100000)},
+    {"csv", 0, "FILE", "write the matrix, one row per fault and tier", 1, CLI_AT(struct mutants_args, csv)},
+    {"list", 0, NULL, "list the faults, run nothing", 1, CLI_AT(struct mutants_args, list)},
+    CLI_LAST};
 
-static const struct argp_child children[] = {{&cli_engine_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
-static const struct argp argp = {
-    options,
-    parse,
-    "",
-    "Turns on each fault of fixtures/mutants.csv in forkgate-faults (the binary beside this one) and runs "
-    "the gates "
-    "against it. killed: a gate turned red; survived: it stayed green although it ran the fault; not "
-    "reached: it never "
-    "did. A fault that no tier kills is a hole, a gate that kills nothing is BLIND, and a legal regrouping "
-    "must be red in "
-    "identity and green elsewhere.\v"
-    "Examples:\n"
-    "  forkgate mutants --quick                     minutes: is every fault killed by something?\n"
-    "  forkgate mutants --csv mutants_cpu.csv       the whole matrix\n"
-    "  forkgate mutants --backend cuda --named --jobs 16   the kernels, where there is a GPU\n"
-    "  forkgate mutants --only merge-order          one fault against every gate\n"
-    "Exit: 0 every fault reached here is killed; 1 a hole, a false alarm or a blind gate; 2 a gate could not "
-    "judge, "
-    "nothing was killed, bad usage.\n",
-    children,
-    NULL,
-    NULL};
+static const struct cli_table arguments = {
+    CLI_ARGP("",
+             "Turns on each fault of fixtures/mutants.csv in forkgate-faults (the binary beside this one) "
+             "and runs the gates against it. killed: a gate turned red; survived: it stayed green although "
+             "it ran the fault; not reached: it never did. A fault that no tier kills is a hole, a gate that "
+             "kills nothing is BLIND, and a legal regrouping must be red in identity and green elsewhere.\v"
+             "Examples:\n"
+             "  forkgate mutants --quick                     minutes: is every fault killed by something?\n"
+             "  forkgate mutants --csv mutants_cpu.csv       the whole matrix\n"
+             "  forkgate mutants --backend cuda --named --jobs 16   the kernels, where there is a GPU\n"
+             "  forkgate mutants --only merge-order          one fault against every gate\n"
+             "Exit: 0 every fault reached here is killed; 1 a hole, a false alarm or a blind gate; 2 a gate "
+             "could not judge, nothing was killed, bad usage.\n",
+             cli_engine_children),
+    options, NULL, NULL};
 
 static void print_result(void *sink, const struct mutant_result *r, size_t done, size_t total) {
     (void)sink;
@@ -205,7 +162,7 @@ static int run(int argc, char **argv) {
     memset(&a, 0, sizeof a);
     cli_engine_default(&a.engine);
     command_text(argc, argv, command, sizeof command);
-    cli_parse(&argp, argc, argv, &a);
+    cli_parse(&arguments.argp, argc, argv, &a);
     if (!a.tiers_given) {
         a.tiers[TIER_PARITY] = a.tiers[TIER_IDENTITY] = 1;
         a.tiers[TIER_TOLERANCE] = !a.quick && !a.named;
@@ -221,5 +178,5 @@ static int run(int argc, char **argv) {
     return code;
 }
 
-const struct command cmd_mutants = {"mutants", "run planted faults against the gates: can they fail?", &argp,
-                                    run};
+const struct command cmd_mutants = {"mutants", "run planted faults against the gates: can they fail?",
+                                    &arguments.argp, run};

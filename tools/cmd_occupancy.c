@@ -5,6 +5,7 @@
 #include "engine/occupancy.h"
 #include "gates/occupancy_device.h"
 #include "gates/table.h"
+#include "tools/cli_table.h"
 #include "tools/commands.h"
 
 struct occupancy_args {
@@ -13,71 +14,42 @@ struct occupancy_args {
     int device;
 };
 
-enum { OPT_SHARED = 0x600, OPT_REGISTERS, OPT_THREADS, OPT_KERNEL, OPT_DEVICE, OPT_CSV };
-
-static const struct argp_option options[] = {
-    {"sm-smem", OPT_SHARED, "KB", 0, "shared memory of a multiprocessor (default 228, an H100 or H200)", 1},
-    {"sm-registers", OPT_REGISTERS, "N", 0, "its registers (default 65536)", 1},
-    {"sm-threads", OPT_THREADS, "N", 0, "its threads (default 2048)", 1},
-    {"kernel", OPT_KERNEL, "NAME", 0, "only this kernel", 1},
-    {"device", OPT_DEVICE, NULL, 0,
-     "also launch every kernel here and ask the driver (rows graded queried), and count the blocks alive at "
-     "once (measured: forkgate-probe)",
-     1},
-    {"csv", OPT_CSV, "FILE", 0, "write the rows as CSV", 1},
-    {NULL, 0, NULL, 0, NULL, 0}};
-
-static error_t parse(int key, char *arg, struct argp_state *state) {
-    struct occupancy_args *a = state->input;
-    switch (key) {
-    case OPT_SHARED:
-        a->sm.shared = (size_t)cli_number(state, "--sm-smem", arg, 1, 4096) * 1024;
-        (void)snprintf(a->sm.card, sizeof a->sm.card, "named (%s KB a multiprocessor)", arg);
-        return 0;
-    case OPT_REGISTERS:
-        a->sm.registers = cli_number(state, "--sm-registers", arg, 1024, 1 << 24);
-        return 0;
-    case OPT_THREADS:
-        a->sm.threads = cli_number(state, "--sm-threads", arg, 32, 1 << 16);
-        return 0;
-    case OPT_KERNEL:
-        a->kernel = arg;
-        return 0;
-    case OPT_DEVICE:
-        a->device = 1;
-        return 0;
-    case OPT_CSV:
-        a->csv = arg;
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument '%s'", arg);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+static void take_shared(struct argp_state *state, void *args, char *arg) {
+    struct occupancy_args *a = args;
+    a->sm.shared = (size_t)cli_number(state, "--sm-smem", arg, 1, 4096) * 1024;
+    (void)snprintf(a->sm.card, sizeof a->sm.card, "named (%s KB a multiprocessor)", arg);
 }
 
-static const struct argp argp = {
-    options,
-    parse,
-    NULL,
-    "Print, per kernel and geometry, threads, registers, shared memory and the blocks that are resident on "
-    "one "
-    "multiprocessor.\v"
-    "Grades: derived - from sizes, with 1 KB of shared memory a block for the system; registers are those of "
-    "the sm_90a "
-    "code. queried - the driver's answer for what was launched. measured - the most blocks of a launch that "
-    "were seen "
-    "alive at once on one multiprocessor, by counters in the kernels of the build forkgate-probe; registers "
-    "are those of "
-    "that code. Grades are never mixed in one row.\n\n"
-    "Examples:\n"
-    "  forkgate occupancy --kernel fa_prefill_f16kv\n"
-    "  forkgate occupancy --sm-smem 100 --kernel fa_prefill_f16kv\n"
-    "  forkgate occupancy --device --csv occupancy.csv\n",
-    NULL,
-    NULL,
-    NULL};
+static const struct cli_option options[] = {
+    {"sm-smem", 0, "KB", "shared memory of a multiprocessor (default 228, an H100 or H200)", 1,
+     CLI_BY(take_shared)},
+    {"sm-registers", 0, "N", "its registers (default 65536)", 1,
+     CLI_WITHIN(struct occupancy_args, sm.registers, 1024, 1 << 24)},
+    {"sm-threads", 0, "N", "its threads (default 2048)", 1,
+     CLI_WITHIN(struct occupancy_args, sm.threads, 32, 1 << 16)},
+    {"kernel", 0, "NAME", "only this kernel", 1, CLI_AT(struct occupancy_args, kernel)},
+    {"device", 0, NULL,
+     "also launch every kernel here and ask the driver (rows graded queried), and count the blocks alive at "
+     "once (measured: forkgate-probe)",
+     1, CLI_AT(struct occupancy_args, device)},
+    {"csv", 0, "FILE", "write the rows as CSV", 1, CLI_AT(struct occupancy_args, csv)},
+    CLI_LAST};
+
+static const struct cli_table arguments = {
+    CLI_ARGP(NULL,
+             "Print, per kernel and geometry, threads, registers, shared memory and the blocks that are "
+             "resident on one multiprocessor.\v"
+             "Grades: derived - from sizes, with 1 KB of shared memory a block for the system; registers are "
+             "those of the sm_90a code. queried - the driver's answer for what was launched. measured - the "
+             "most blocks of a "
+             "launch that were seen alive at once on one multiprocessor, by counters in the kernels of the "
+             "build forkgate-probe; registers are those of that code. Grades are never mixed in one row.\n\n"
+             "Examples:\n"
+             "  forkgate occupancy --kernel fa_prefill_f16kv\n"
+             "  forkgate occupancy --sm-smem 100 --kernel fa_prefill_f16kv\n"
+             "  forkgate occupancy --device --csv occupancy.csv\n",
+             NULL),
+    options, NULL, NULL};
 
 /* ---- rows ------------------------------------------------------------------------------------------------------ */
 struct rows {
@@ -163,7 +135,7 @@ static int run_occupancy(int argc, char **argv) {
     memset(&args, 0, sizeof args);
     memset(&out, 0, sizeof out);
     args.sm = occupancy_sm90();
-    cli_parse(&argp, argc, argv, &args);
+    cli_parse(&arguments.argp, argc, argv, &args);
     out.only = args.kernel;
     if (all_rows(&args, &out, &err) != STATUS_OK) return cli_fail("occupancy", &err);
     return 0;
@@ -171,4 +143,4 @@ static int run_occupancy(int argc, char **argv) {
 
 const struct command cmd_occupancy = {"occupancy",
                                       "blocks of each kernel on a multiprocessor: derived, queried, measured",
-                                      &argp, run_occupancy};
+                                      &arguments.argp, run_occupancy};

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "gates/battery.h"
+#include "tools/cli_table.h"
 #include "tools/commands.h"
 #include "tools/dump_inputs.h"
 
@@ -13,71 +14,36 @@ struct replay_args {
     int decode;
 };
 
-enum { OPT_FOLLOW = 0x200, OPT_DECODE, OPT_BATTERY };
+static const struct cli_option options[] = {
+    {"follow", 0, "GOLDEN.fgd", "dump whose tokens are forced", 1, CLI_NEEDED(struct replay_args, follow)},
+    {"out", 'o', "OUT.fgd", "write the dump", 1, CLI_AT(struct replay_args, out)},
+    {"file", 'f', "FILE", "prompt (default: as the dump names it, from fixtures/)", 1,
+     CLI_AT(struct replay_args, file)},
+    {"prompt", 'p', "TEXT", "prompt text", 1, CLI_AT(struct replay_args, text)},
+    {"battery", 0, "FILE.csv", "replay every dump of the folder --follow into the folder -o", 1,
+     CLI_AT(struct replay_args, battery)},
+    {"decode", 0, NULL, "one decode step per token instead of a chunked prefill (same bits, slower)", 1,
+     CLI_AT(struct replay_args, decode)},
+    CLI_LAST};
 
-static const struct argp_option options[] = {
-    {"follow", OPT_FOLLOW, "GOLDEN.fgd", 0, "dump whose tokens are forced", 1},
-    {"out", 'o', "OUT.fgd", 0, "write the dump", 1},
-    {"file", 'f', "FILE", 0, "prompt (default: as the dump names it, from fixtures/)", 1},
-    {"prompt", 'p', "TEXT", 0, "prompt text", 1},
-    {"battery", OPT_BATTERY, "FILE.csv", 0, "replay every dump of the folder --follow into the folder -o", 1},
-    {"decode", OPT_DECODE, NULL, 0,
-     "one decode step per token instead of a chunked prefill (same bits, slower)", 1},
-    {NULL, 0, NULL, 0, NULL, 0}};
-
-static error_t parse(int key, char *arg, struct argp_state *state) {
-    struct replay_args *a = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &a->engine;
-        return 0;
-    case OPT_FOLLOW:
-        a->follow = arg;
-        return 0;
-    case OPT_BATTERY:
-        a->battery = arg;
-        return 0;
-    case OPT_DECODE:
-        a->decode = 1;
-        return 0;
-    case 'o':
-        a->out = arg;
-        return 0;
-    case 'f':
-        a->file = arg;
-        return 0;
-    case 'p':
-        a->text = arg;
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument '%s'", arg);
-        return 0;
-    case ARGP_KEY_END:
-        if (a->follow == NULL) argp_error(state, "give --follow GOLDEN.fgd");
-        if ((a->text != NULL) + (a->file != NULL) + (a->battery != NULL) > 1)
-            argp_error(state, "give one of -p, -f and --battery");
-        if (a->battery != NULL && a->out == NULL) argp_error(state, "--battery needs -o FOLDER");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+static void check(struct argp_state *state, void *args) {
+    const struct replay_args *a = args;
+    if ((a->text != NULL) + (a->file != NULL) + (a->battery != NULL) > 1)
+        argp_error(state, "give one of -p, -f and --battery");
+    if (a->battery != NULL && a->out == NULL) argp_error(state, "--battery needs -o FOLDER");
 }
 
-static const struct argp_child children[] = {{&cli_engine_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
-static const struct argp argp = {
-    options,
-    parse,
-    "--follow GOLDEN.fgd",
-    "Teacher forcing: feed a dump's tokens to this engine and record its own top-2 and row "
-    "hashes at every step, also where it would have chosen otherwise.\v"
-    "Examples:\n"
-    "  forkgate replay --follow a.fgd --geometry fa_tkv=64 -o control/a64.fgd\n"
-    "  forkgate diff a.fgd control/a64.fgd\n"
-    "  forkgate replay --battery fixtures/battery.csv --follow base/ --geometry fa_tkv=64 "
-    "-o control/\n",
-    children,
-    NULL,
-    NULL};
+static const struct cli_table arguments = {
+    CLI_ARGP(
+        "--follow GOLDEN.fgd",
+        "Teacher forcing: feed a dump's tokens to this engine and record its own top-2 and row hashes at "
+        "every step, also where it would have chosen otherwise.\v"
+        "Examples:\n"
+        "  forkgate replay --follow a.fgd --geometry fa_tkv=64 -o control/a64.fgd\n"
+        "  forkgate diff a.fgd control/a64.fgd\n"
+        "  forkgate replay --battery fixtures/battery.csv --follow base/ --geometry fa_tkv=64 -o control/\n",
+        cli_engine_children),
+    options, NULL, check};
 
 static enum status replay(const struct replay_args *a, const dump *follow, const char *prompt, size_t n,
                           dump **out, struct err *err) {
@@ -139,7 +105,7 @@ static int run(int argc, char **argv) {
     struct err err = {""};
     memset(&a, 0, sizeof a);
     cli_engine_default(&a.engine);
-    cli_parse(&argp, argc, argv, &a);
+    cli_parse(&arguments.argp, argc, argv, &a);
     if (a.battery != NULL) return replay_battery(&a, &err) == STATUS_OK ? 0 : cli_fail("replay", &err);
     dump *follow = NULL, *d = NULL;
     char *prompt = NULL;
@@ -154,4 +120,5 @@ static int run(int argc, char **argv) {
     return code;
 }
 
-const struct command cmd_replay = {"replay", "force a dump's tokens through this engine", &argp, run};
+const struct command cmd_replay = {"replay", "force a dump's tokens through this engine", &arguments.argp,
+                                   run};

@@ -5,6 +5,7 @@
 
 #include "gates/explain_tape.h"
 #include "gates/table.h"
+#include "tools/cli_table.h"
 #include "tools/commands.h"
 
 struct trace_args {
@@ -15,76 +16,46 @@ struct trace_args {
     int copies;
 };
 
-enum { OPT_TOKENS = 0x200, OPT_PROMPT, OPT_OPS, OPT_ROWS, OPT_CAPTURE, OPT_VALUES, OPT_COPY };
-
-static const struct argp_option options[] = {
-    {"tokens", OPT_TOKENS, "FILE.csv", 0, "token ids, column id: the prompt, then what is forced", 1},
-    {"prompt-tokens", OPT_PROMPT, "N", 0, "how many of them are the prompt", 1},
-    {"ops", OPT_OPS, "STEP", 0, "list the ops of this step with their checksums (0 is the prompt)", 1},
-    {"rows", OPT_ROWS, "LAYER/OP/TENSOR", 0, "keep every row of this op in that step", 1},
-    {"capture", OPT_CAPTURE, "POS", 0, "keep every op's row at this position; at most 4 times", 1},
-    {"values", OPT_VALUES, "OUT.fgt", 0, "where the values of the rows go", 1},
-    {"copy-all", OPT_COPY, NULL, 0, "copy every tensor to the host and sum it there: slow, the same sums", 1},
-    {NULL, 0, NULL, 0, NULL, 0}};
-
-static error_t parse(int key, char *arg, struct argp_state *state) {
-    struct trace_args *a = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &a->engine;
-        return 0;
-    case OPT_TOKENS:
-        a->tokens = arg;
-        return 0;
-    case OPT_PROMPT:
-        a->prompt_tokens = cli_number(state, "--prompt-tokens", arg, 1, 1 << 30);
-        return 0;
-    case OPT_OPS:
-        a->ops = cli_number(state, "--ops", arg, 0, 1 << 30);
-        return 0;
-    case OPT_ROWS:
-        a->rows = arg;
-        return 0;
-    case OPT_CAPTURE:
-        if (a->n_captures == TAPE_CAPTURES)
-            argp_error(state, "--capture: at most %d positions", TAPE_CAPTURES);
-        a->captures[a->n_captures++] = cli_number(state, "--capture", arg, 0, 1 << 30);
-        return 0;
-    case OPT_VALUES:
-        a->values = arg;
-        return 0;
-    case OPT_COPY:
-        a->copies = 1;
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument '%s'", arg);
-        return 0;
-    case ARGP_KEY_END:
-        if (a->tokens == NULL) argp_error(state, "give --tokens FILE.csv and --prompt-tokens N");
-        if (a->rows != NULL && a->ops < 0) argp_error(state, "--rows needs --ops STEP");
-        if ((a->n_captures > 0 || a->rows != NULL) && a->values == NULL)
-            argp_error(state, "--capture and --rows need --values OUT.fgt");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+static void take_capture(struct argp_state *state, void *args, char *arg) {
+    struct trace_args *a = args;
+    if (a->n_captures == TAPE_CAPTURES) argp_error(state, "--capture: at most %d positions", TAPE_CAPTURES);
+    a->captures[a->n_captures++] = cli_number(state, "--capture", arg, 0, 1 << 30);
 }
 
-static const struct argp_child children[] = {{&cli_engine_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
-static const struct argp argp = {
-    options,
-    parse,
-    "--tokens FILE.csv --prompt-tokens N",
-    "Force token ids through this engine and print checksums of what every op left, as CSV. `forkgate "
-    "explain` runs "
-    "this in each of two binaries; the format belongs to one version of the tool.\v"
-    "Examples:\n"
-    "  printf 'id\\n1\\n2\\n3\\n' > ids.csv\n"
-    "  forkgate trace --tokens ids.csv --prompt-tokens 2 --ops 0\n"
-    "  forkgate trace --tokens ids.csv --prompt-tokens 2 --capture 1 --values row1.fgt\n",
-    children,
-    NULL,
-    NULL};
+static const struct cli_option options[] = {
+    {"tokens", 0, "FILE.csv", "token ids, column id: the prompt, then what is forced", 1,
+     CLI_NEEDED(struct trace_args, tokens)},
+    {"prompt-tokens", 0, "N", "how many of them are the prompt", 1,
+     CLI_WITHIN(struct trace_args, prompt_tokens, 1, 1 << 30)},
+    {"ops", 0, "STEP", "list the ops of this step with their checksums (0 is the prompt)", 1,
+     CLI_WITHIN(struct trace_args, ops, 0, 1 << 30)},
+    {"rows", 0, "LAYER/OP/TENSOR", "keep every row of this op in that step", 1,
+     CLI_AT(struct trace_args, rows)},
+    {"capture", 0, "POS", "keep every op's row at this position; at most 4 times", 1, CLI_BY(take_capture)},
+    {"values", 0, "OUT.fgt", "where the values of the rows go", 1, CLI_AT(struct trace_args, values)},
+    {"copy-all", 0, NULL, "copy every tensor to the host and sum it there: slow, the same sums", 1,
+     CLI_AT(struct trace_args, copies)},
+    CLI_LAST};
+
+static void check(struct argp_state *state, void *args) {
+    const struct trace_args *a = args;
+    if (a->prompt_tokens == 0) argp_error(state, "give --prompt-tokens N");
+    if (a->rows != NULL && a->ops < 0) argp_error(state, "--rows needs --ops STEP");
+    if ((a->n_captures > 0 || a->rows != NULL) && a->values == NULL)
+        argp_error(state, "--capture and --rows need --values OUT.fgt");
+}
+
+static const struct cli_table arguments = {
+    CLI_ARGP(
+        "--tokens FILE.csv --prompt-tokens N",
+        "Force token ids through this engine and print checksums of what every op left, as CSV. `forkgate "
+        "explain` runs this in each of two binaries; the format belongs to one version of the tool.\v"
+        "Examples:\n"
+        "  printf 'id\\n1\\n2\\n3\\n' > ids.csv\n"
+        "  forkgate trace --tokens ids.csv --prompt-tokens 2 --ops 0\n"
+        "  forkgate trace --tokens ids.csv --prompt-tokens 2 --capture 1 --values row1.fgt\n",
+        cli_engine_children),
+    options, NULL, check};
 
 static enum status read_tokens(const char *path, int32_t **ids, int *n, struct err *err) {
     table *t = NULL;
@@ -144,11 +115,11 @@ static int run(int argc, char **argv) {
     memset(&a, 0, sizeof a);
     a.ops = -1;
     cli_engine_default(&a.engine);
-    cli_parse(&argp, argc, argv, &a);
+    cli_parse(&arguments.argp, argc, argv, &a);
     enum status s = read_tokens(a.tokens, &ids, &n, &err);
     if (s == STATUS_OK) s = trace(&a, ids, n, &err);
     free(ids);
     return s == STATUS_OK ? 0 : cli_fail("trace", &err);
 }
 
-const struct command cmd_trace = {"trace", "checksums of every op along forced tokens", &argp, run};
+const struct command cmd_trace = {"trace", "checksums of every op along forced tokens", &arguments.argp, run};

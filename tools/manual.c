@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "tools/cli_table.h"
 #include "tools/commands.h"
 
 /* Text for roff: backslashes and hyphens as themselves, no line that starts a request. */
@@ -68,7 +69,9 @@ static void put_option(FILE *out, const struct argp_option *o) {
 }
 
 static void put_options(FILE *out, const struct argp *a) {
-    for (const struct argp_option *o = a->options; o != NULL && (o->name != NULL || o->doc != NULL); o++)
+    struct argp_option room[CLI_OPTIONS_MAX + 1];
+    for (const struct argp_option *o = cli_options(a, room); o != NULL && (o->name != NULL || o->doc != NULL);
+         o++)
         put_option(out, o);
     for (const struct argp_child *c = a->children; c != NULL && c->argp != NULL; c++) {
         if (c->header != NULL) {

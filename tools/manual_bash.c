@@ -4,13 +4,16 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "tools/cli_table.h"
 #include "tools/commands.h"
 #include "tools/manual.h"
 
 typedef void each_option(FILE *out, const struct argp_option *o);
 
 static void walk(FILE *out, const struct argp *a, each_option *fn) {
-    for (const struct argp_option *o = a->options; o != NULL && (o->name != NULL || o->doc != NULL); o++)
+    struct argp_option room[CLI_OPTIONS_MAX + 1];
+    for (const struct argp_option *o = cli_options(a, room); o != NULL && (o->name != NULL || o->doc != NULL);
+         o++)
         if (o->name != NULL) fn(out, o);
     for (const struct argp_child *c = a->children; c != NULL && c->argp != NULL; c++) walk(out, c->argp, fn);
 }

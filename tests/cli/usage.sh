@@ -25,6 +25,33 @@ for c in "${commands[@]}"; do
   [ ! -s err ] || fail "--help of $c wrote to stderr"
 done
 
+# the table behind the options: each that takes a number or one of some words refuses anything else, by its own name
+tried=0
+for c in "${commands[@]}"; do
+  "$forkgate" "$c" --help | sed -n 's/^ *\(-., \)\{0,1\}--\([a-z-]*\)=\([^ ]*\).*/\2 \3/p' >long
+  while read -r option arg; do
+    case $arg in
+      N | K | S | X | KB | PERCENT | SECONDS | STEP | POS | TYPE | *'|'*) ;;
+      *) continue ;;
+    esac
+    case $c$option in runbase | make-modelquant) continue ;; esac # words of another kind
+    dashes=--
+    [ "${#option}" -gt 1 ] || dashes=-
+    usage_error "forkgate $c: $dashes$option zebra: " "$forkgate" "$c" "$dashes$option" zebra
+    tried=$((tried + 1))
+  done <long
+done
+[ $tried -ge 80 ] || fail "only $tried options were tried"
+for v in 0 -1 1.5 99999999999 5x ''; do usage_error "--runs $v: want a whole number from 1 to 10000" "$forkgate" bisect --runs "$v"; done
+usage_error "--warm -0.5: want a number from 0 to 3600" "$forkgate" bench --warm=-0.5
+usage_error "--warm nan: want a number from 0 to 3600" "$forkgate" bench --warm nan
+usage_error "--metric decod: want prefill or decode" "$forkgate" ab --metric decod
+usage_error "--kv f64: want f16, q8_0 or f32" "$forkgate" generate --kv f64
+usage_error "--seed 18446744073709551616: not a whole number of 64 bits" "$forkgate" make-model --seed 18446744073709551616 x
+usage_error "give --golden G.fgd" "$forkgate" bisect one two
+usage_error "give --tokens FILE.csv" "$forkgate" trace
+usage_error "give --prompt-tokens N" "$forkgate" trace --tokens ids.csv
+
 usage_error "give two dumps, or two folders of dumps (forkgate diff --help)" "$forkgate" diff
 usage_error "option '--csv' requires an argument" "$forkgate" diff --csv
 usage_error "--eol a?b: want crlf or lf (forkgate diff --help)" "$forkgate" diff --eol $'a\nb'
@@ -40,3 +67,4 @@ trouble "$forkgate"
 has err "forkgate: give a command"
 trouble "$forkgate" frobnicate
 has err "forkgate: unknown command 'frobnicate'"
+echo "cli.usage: passed ($tried options refuse what is no value of theirs)"
