@@ -78,7 +78,7 @@ static enum status tail_arms(struct op_bench *b, struct op_io *io, const float *
 
 static enum status launch_arms(struct op_bench *b, struct op_io *io, const float *got, float *scratch,
                                struct err *err) {
-    struct backend *other, *own = b->subject;
+    struct backend *other;
     struct geometry g = io->geometry;
     g.fa_tq = g.fa_tq == FA_TQ_MAX ? FA_TQ_DEFAULT : FA_TQ_MAX;
     RETURN_IF_ERROR(bench_backend(b, io->route, &g, 0, &other, err));
@@ -86,9 +86,7 @@ static enum status launch_arms(struct op_bench *b, struct op_io *io, const float
     g = io->geometry;
     g.fa_splits = g.fa_splits == 1 ? FA_SPLITS_DEFAULT : 1;
     RETURN_IF_ERROR(bench_backend(b, io->route, &g, 0, &other, err));
-    RETURN_IF_ERROR(same_bits(b, io, other, "fa_splits", got, io->n, scratch, err));
-    b->subject = own;
-    return STATUS_OK;
+    return same_bits(b, io, other, "fa_splits", got, io->n, scratch, err);
 }
 
 static int sample_row(const struct attention_case *s, int i) {

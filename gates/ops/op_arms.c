@@ -24,12 +24,21 @@ static void start_row(const struct op_bench *b, const struct op_io *io, const ch
                    io->c->text);
 }
 
+/* Bits of the twin say nothing of the device: a row that was made by another backend than the candidate's is no verdict. */
+static int is_foreign(const struct op_bench *b) {
+    const char *own = b->ctx->config.backend == BACKEND_CUDA ? "cuda" : "cpu";
+    return b->ran_on != NULL && strcmp(b->ran_on, own) != 0;
+}
+
 static void send_judged(const struct op_bench *b, struct evidence *row, double value, double bound,
                         const char *note) {
     row->value = value;
     row->bound = bound;
-    row->verdict = compare_judge(value, bound);
+    row->verdict = is_foreign(b) ? VERDICT_ERROR : compare_judge(value, bound);
     (void)snprintf(row->note, sizeof row->note, "%s", note);
+    if (is_foreign(b))
+        (void)snprintf(row->note, sizeof row->note, "ran on backend %s, not on the one under test",
+                       b->ran_on);
     b->ctx->emit(b->ctx->sink, row);
 }
 
@@ -167,10 +176,12 @@ static enum status twin_row(struct op_bench *b, struct op_io *io, const float *g
     struct backend *twin;
     struct bench_run report;
     char kernels[sizeof b->kernels];
+    const char *ran_on = b->ran_on;
     memcpy(kernels, b->kernels, sizeof kernels);
     RETURN_IF_ERROR(bench_backend(b, io->route, &io->geometry, 1, &twin, err));
     RETURN_IF_ERROR(bench_run_once(b, io, twin, 0, scratch, &report, err));
     memcpy(b->kernels, kernels, sizeof kernels);
+    b->ran_on = ran_on;
     bench_row_bits(b, io, "twin-exact", scratch, got, io->n);
     return STATUS_OK;
 }
@@ -223,13 +234,12 @@ static enum status negative_row(struct op_bench *b, struct op_io *io, const floa
 enum status op_arms_case(struct op_bench *b, struct op_io *io, struct err *err) {
     float *first, *second, *scratch;
     struct bench_run one, two;
-    struct backend *subject;
     RETURN_IF_ERROR(bench_floats(b, io->n, &first, err));
     RETURN_IF_ERROR(bench_floats(b, io->n, &second, err));
     RETURN_IF_ERROR(bench_floats(b, io->n, &scratch, err));
-    RETURN_IF_ERROR(bench_backend(b, io->route, &io->geometry, 0, &subject, err));
-    RETURN_IF_ERROR(bench_run_once(b, io, subject, 0, first, &one, err));
-    RETURN_IF_ERROR(bench_run_once(b, io, subject, 1, second, &two, err));
+    RETURN_IF_ERROR(bench_backend(b, io->route, &io->geometry, 0, &b->subject, err));
+    RETURN_IF_ERROR(bench_run_once(b, io, b->subject, 0, first, &one, err));
+    RETURN_IF_ERROR(bench_run_once(b, io, b->subject, 1, second, &two, err));
     note_hashes(b, io, first, scratch);
     sentinel_rows(b, io, &one, &two, first, second);
     RETURN_IF_ERROR(launch_rows(b, io, err));

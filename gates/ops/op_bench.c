@@ -153,16 +153,19 @@ static enum status run_and_check(struct op_bench *b, struct op_io *io, float *go
     RETURN_IF_ERROR(b->subject->overflow_take(b->subject, &report->overflows, err));
     report->launches = total_calls(b->subject, after) - launches;
     note_kernels(b, before);
+    b->ran_on = b->subject->name;
     return check_guards(b, report, err);
 }
 
 enum status bench_run_once(struct op_bench *b, struct op_io *io, struct backend *subject, int salt,
                            float *got, struct bench_run *report, struct err *err) {
+    struct backend *candidate = b->subject;
     memset(report, 0, sizeof *report);
     b->subject = subject;
     b->salt = salt;
     enum status s = run_and_check(b, io, got, report, err);
     drop_buffers(b);
+    b->subject = candidate; /* a run of the twin must not make it the one that later arms run on */
     return s;
 }
 
@@ -181,6 +184,7 @@ static void run_case(struct op_bench *b, const struct op_case *c) {
     memset(&io, 0, sizeof io);
     io.c = c;
     io.geometry = b->ctx->config.compute.geometry;
+    b->kernels[0] = '\0';
     b->ref[0] = b->got[0] = '\0';
     enum status s = b->op->make(b, &io, &err);
     if (s == STATUS_OK && !skipped(b, &io)) s = op_arms_case(b, &io, &err);

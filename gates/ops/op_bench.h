@@ -50,7 +50,7 @@ struct op_subject {
 struct op_bench {
     const struct gate_context *ctx;
     const struct op_subject *op;
-    struct backend *subject; /* that run must use */
+    struct backend *subject; /* that run must use; between runs the candidate's, of this case's geometry */
     struct budgets budgets;
     struct {
         struct backend *backend;
@@ -65,6 +65,7 @@ struct op_bench {
     int n_host;
     int salt; /* poison of the current run */
     char kernels[512];
+    const char *ran_on; /* name of the backend that ran them; NULL before the first run */
     char ref[40],
         got[40]; /* hashes of the case's truth and of the subject's first outputs; "" before there are any */
     size_t n_cases;

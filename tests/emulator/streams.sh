@@ -31,6 +31,13 @@ has err '--arch sm_90, but the device emulated (no GPU) is sm_80'
 EMULATED_CC=12.0 expect 2 "$forkgate" run --backend cuda --only op.add
 has out 'compute capability 12.0'
 
+# Tier 1's own arms (cache tail, row alone) ran on the kernels, as the rows' kernels say: none on the twin.
+expect 0 "$forkgate" run --backend cuda --only 'op.attention/rows=3 n_head=7' --csv rows.csv
+for arm in tail-zero tail-inf tail-large row-alone; do
+  grep -q ",$arm,fa_" rows.csv || fail "$arm did not run on a kernel"
+done
+lacks rows.csv ',attention_f16,'
+
 # The negative arm: another tile moves the logits here too (a prompt of more than 16 tokens).
 expect 0 "$forkgate" generate -f "$prompts/code.txt" -n 2 --backend cuda
 first=$(hashes err)
