@@ -105,10 +105,17 @@ static void note_row(const struct diff_walk *w, uint64_t i, const struct dump_re
 
 /* A whole range of equal records: no change, no difference, unless nothing was stored to be compared. */
 static void note_equal_range(const struct diff_walk *w, uint64_t from, uint64_t to, struct diff_result *r) {
-    const struct dump_record *x = dump_record_at(w->a, from);
-    if (!(x->flags & DUMP_NO_HASH)) r->rows_hashed += to - from;
     if (w->full_rows) r->full_rows += to - from;
-    if (!(x->flags & DUMP_NO_TOP1) && r->drift_at == UINT64_MAX) r->drift_at = from;
+    if ((dump_flags(w->a) & (DUMP_NO_HASH | DUMP_NO_TOP1)) == 0) {
+        r->rows_hashed += to - from;
+        if (r->drift_at == UINT64_MAX) r->drift_at = from;
+        return;
+    }
+    for (uint64_t i = from; i < to; i++) { /* some records lack a hash or a logit: which ones? */
+        const struct dump_record *x = dump_record_at(w->a, i);
+        if (!(x->flags & DUMP_NO_HASH)) r->rows_hashed++;
+        if (!(x->flags & DUMP_NO_TOP1) && r->drift_at == UINT64_MAX) r->drift_at = i;
+    }
 }
 
 /* ---- the walk --------------------------------------------------------------------------------------------- */

@@ -92,6 +92,9 @@ int dump_texts_equal(const dump *a, const dump *b); /* the same for all token by
  * Returns the index and the reason, or UINT64_MAX when none. */
 uint64_t dump_first_invalid(const dump *d, const char **reason);
 
+/* The flags of all records together: one that is not here is on no record. */
+uint32_t dump_flags(const dump *d);
+
 /* First record flagged DUMP_END, first one flagged DUMP_NO_ID; UINT64_MAX when none. */
 uint64_t dump_first_end(const dump *d);
 uint64_t dump_first_without_id(const dump *d);

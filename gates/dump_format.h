@@ -65,6 +65,7 @@ struct dump {
     uint32_t n_vocab; /* ids at or above are invalid; 2^31 when the provenance does not say */
     uint64_t invalid; /* first record that cannot be judged, UINT64_MAX when none */
     const char *invalid_reason;
+    uint32_t flags;            /* of all records verified so far together */
     uint64_t first_end;        /* first record flagged DUMP_END, UINT64_MAX when none */
     uint64_t first_without_id; /* the same for DUMP_NO_ID */
     uint64_t hashed;           /* records whose bytes are proven by their block hashes */

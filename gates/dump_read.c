@@ -102,6 +102,9 @@ uint64_t dump_first_invalid(const dump *d, const char **reason) {
     return 0;
 }
 
+uint32_t dump_flags(const dump *d) {
+    return d->flags;
+}
 uint64_t dump_first_end(const dump *d) {
     return d->first_end;
 }

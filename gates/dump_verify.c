@@ -216,6 +216,7 @@ enum status dump_verify_places(dump *d, uint64_t to, struct err *err) {
     if (!records_in_place(d, from, to, &d->text_sum, &doubts))
         return out_of_place(d, from, to, text_before, err);
     if (doubts.invalid) find_invalid(d, from, to);
+    d->flags |= (uint32_t)doubts.flags;
     if (doubts.flags & DUMP_END) find_flag(d, DUMP_END, from, to, &d->first_end);
     if (doubts.flags & DUMP_NO_ID) find_flag(d, DUMP_NO_ID, from, to, &d->first_without_id);
     d->verified = to;
@@ -233,6 +234,7 @@ int dump_verify_alike(const dump *a, const dump *b, uint64_t block) {
 int dump_verify_adopt(dump *d, const dump *like) {
     if ((like->invalid & like->first_end & like->first_without_id) != UINT64_MAX) return 0;
     d->verified = like->verified;
+    d->flags |= like->flags;
     d->text_sum = like->text_sum;
     return 1;
 }
