@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum verdict compare_judge(double value, double bound) {
@@ -43,7 +42,8 @@ static int shapes_equal(const struct compare_shape *a, const struct compare_shap
 static struct compare_result refuse(struct compare_result r, const char *reason) {
     r.verdict = VERDICT_FAIL;
     r.headroom = (double)NAN;
-    r.errors = metrics_errors(NULL, NULL, NULL, 0); /* all NaN: a caller that judges them again must fail too */
+    r.errors =
+        metrics_errors(NULL, NULL, NULL, 0); /* all NaN: a caller that judges them again must fail too */
     (void)snprintf(r.reason, sizeof r.reason, "%s", reason);
     return r;
 }
@@ -64,25 +64,6 @@ static size_t first_refused(const double *truth, const float *got, size_t n, con
     return METRICS_NONE;
 }
 
-/* Metrics with the allowed non-finite pairs taken out (their error is zero by opt-in). */
-static struct errors errors_without_pairs(const double *truth, const double *scale, const float *got,
-                                          size_t n) {
-    double *t = malloc(n * sizeof *t);
-    float *g = malloc(n * sizeof *g);
-    struct errors e = metrics_errors(truth, scale, got, 0);
-    if (t != NULL && g != NULL) {
-        for (size_t i = 0; i < n; i++) {
-            int finite = isfinite(truth[i]) && isfinite(got[i]);
-            t[i] = finite ? truth[i] : 0.0;
-            g[i] = finite ? got[i] : 0.0f;
-        }
-        e = metrics_errors(t, scale, g, n);
-    }
-    free(t);
-    free(g);
-    return e;
-}
-
 struct compare_result compare_values(const double *truth, const double *scale,
                                      const struct compare_shape *shape_truth, const float *got,
                                      const struct compare_shape *shape_got,
@@ -101,8 +82,7 @@ struct compare_result compare_values(const double *truth, const double *scale,
                        (double)got[bad], truth[bad], r.got.n_nan, r.got.n_pos_inf + r.got.n_neg_inf);
         return refuse(r, text);
     }
-    r.errors = r.got.first_bad == METRICS_NONE ? metrics_errors(truth, scale, got, n)
-                                               : errors_without_pairs(truth, scale, got, n);
+    r.errors = metrics_errors_finite(truth, scale, got, n); /* what is not finite is allowed: judged above */
     int pass = compare_judge(r.errors.max_scaled, bounds->pointwise) == VERDICT_PASS &&
                compare_judge(r.errors.rms_scaled, bounds->global) == VERDICT_PASS;
     r.verdict = pass ? VERDICT_PASS : VERDICT_FAIL;

@@ -58,11 +58,13 @@ static struct errors errors_invalid(size_t worst) {
     return e;
 }
 
-struct errors metrics_errors(const double *truth, const double *scale, const float *got, size_t n) {
+static struct errors errors_over(const double *truth, const double *scale, const float *got, size_t n,
+                                 int finite_only) {
     if (n == 0) return errors_invalid(METRICS_NONE);
     struct errors e = {0, 0, 0, 0, 0, 0};
     double sum_scaled = 0, sum_error = 0, sum_truth = 0;
     for (size_t i = 0; i < n; i++) {
+        if (finite_only && !(isfinite(truth[i]) && isfinite(got[i]))) continue;
         double error = fabs((double)got[i] - truth[i]);
         if (isnan(error)) return errors_invalid(i); /* NaN on either side, or Inf against Inf */
         double unit = scale == NULL ? 1.0 : scale[i];
@@ -82,6 +84,14 @@ struct errors metrics_errors(const double *truth, const double *scale, const flo
     e.rms_scaled = sqrt(sum_scaled / (double)n);
     e.nmse = sum_error > 0 ? sum_error / sum_truth : 0.0;
     return e;
+}
+
+struct errors metrics_errors(const double *truth, const double *scale, const float *got, size_t n) {
+    return errors_over(truth, scale, got, n, 0);
+}
+
+struct errors metrics_errors_finite(const double *truth, const double *scale, const float *got, size_t n) {
+    return errors_over(truth, scale, got, n, 1);
 }
 
 size_t metrics_bits_differ(const float *a, const float *b, size_t n, size_t *first) {

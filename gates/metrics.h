@@ -39,6 +39,9 @@ struct errors {
  * infinite. Any NaN in got or truth makes every metric NaN. n == 0 gives NaN. */
 struct errors metrics_errors(const double *truth, const double *scale, const float *got, size_t n);
 
+/* The same with the error of an element that is not finite on a side taken as zero: for pairs that were judged already. */
+struct errors metrics_errors_finite(const double *truth, const double *scale, const float *got, size_t n);
+
 /* Elements whose bits differ (NaN is one class) and the first of them. */
 size_t metrics_bits_differ(const float *a, const float *b, size_t n, size_t *first);
 

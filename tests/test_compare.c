@@ -46,6 +46,12 @@ Test(compare, a19_nan_never_passes) {
     struct compare_bounds opt_in = tight;
     opt_in.nan_pairs = 1;
     cr_assert_eq(judge(&opt_in).verdict, VERDICT_PASS, "(c) by opt-in only");
+    got[7] += 4e-7f;
+    struct compare_result beside = judge(&opt_in);
+    cr_assert(beside.errors.worst == 7 && beside.errors.max_abs > 1e-7,
+              "the others are measured all the same");
+    got[7] += 1.0f;
+    cr_assert_eq(judge(&opt_in).verdict, VERDICT_FAIL, "an allowed pair excuses nothing beside it");
     got[9] = NAN;
     cr_assert(isnan(judge(&opt_in).errors.max_scaled) && isnan(judge(&opt_in).errors.rms_scaled),
               "a refused result has no small error to judge again");
