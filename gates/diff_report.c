@@ -181,17 +181,29 @@ static void print_choice(FILE *out, const char *mark, const dump *d, uint64_t at
     fprintf(out, "\n");
 }
 
+/* A server that gives no ids, and no tokenizer: the candidate has a value and no name. */
+static const char *id_text(int32_t id, char out[16]) {
+    if (id < 0)
+        (void)snprintf(out, 16, "id unknown");
+    else
+        (void)snprintf(out, 16, "id %" PRId32, id);
+    return out;
+}
+
 static void print_top2(FILE *out, const char *mark, const dump *d, uint64_t at) {
     const struct dump_record *r = dump_record_at(d, at);
     const char *unit = r->flags & DUMP_LOGPROBS ? "logprob" : "logit";
+    char first[16], second[16];
+    (void)id_text(r->id1, first);
+    (void)id_text(r->id2, second);
     fprintf(out, "  %s top-2  ", mark);
     if (r->flags & DUMP_NO_TOP1)
         fprintf(out, "not recorded\n");
     else if (r->flags & DUMP_NO_TOP2)
-        fprintf(out, "id %" PRId32 " %s %.9g, no second\n", r->id1, unit, (double)r->logit1);
+        fprintf(out, "%s %s %.9g, no second\n", first, unit, (double)r->logit1);
     else
-        fprintf(out, "id %" PRId32 " %s %.9g, id %" PRId32 " %s %.9g\n", r->id1, unit, (double)r->logit1,
-                r->id2, unit, (double)r->logit2);
+        fprintf(out, "%s %s %.9g, %s %s %.9g\n", first, unit, (double)r->logit1, second, unit,
+                (double)r->logit2);
 }
 
 /* The text of one side from the fork on, begun with the bytes of the character that the fork cuts. */

@@ -119,7 +119,7 @@ static enum status read_hash(const struct import *m, size_t row, struct dump_rec
 /* Top-1 and top-2 are two tokens, in this order. */
 static enum status check_top2(const struct import *m, size_t row, const struct dump_record *r,
                               struct err *err) {
-    if (!is_empty(m, row, ID1) && !is_empty(m, row, ID2) && r->id1 == r->id2)
+    if (r->id1 >= 0 && r->id1 == r->id2)
         return table_refuse(m->t, row, err, "id1 and id2 are both %d", (int)r->id1);
     if ((r->flags & (DUMP_NO_TOP1 | DUMP_NO_TOP2)) == 0 && r->logit2 > r->logit1)
         return table_refuse(m->t, row, err, "logit2 is larger than logit1");

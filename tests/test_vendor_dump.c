@@ -189,3 +189,21 @@ Test(vendor_dump, an_empty_stream_is_a_dump) {
     fgd_close(&f);
     cr_assert_neq(fgd_finish(fgd_open(0, 0), "/nonexistent/x.fgd"), 0, "a folder that is not there");
 }
+
+Test(vendor_dump, keys_are_those_that_forkgate_reads_each_once) {
+    fgd_writer *w = fgd_open(0, 0);
+    struct err err = {""};
+    dump *d = NULL;
+    static const char *const odd[] = {"", "Key", "a b", "a=b", "a\nb", "\xc3\xa9"};
+    cr_assert_eq(fgd_set(w, "a.key_2", "one\ntwo=3"), 0);
+    for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++)
+        cr_assert_eq(fgd_set(w, odd[i], "x"), -1, "odd key %d is taken", (int)i);
+    cr_assert_eq(fgd_set(w, "a.key_2", "one"), -1, "a key twice");
+    cr_assert_eq(fgd_set(w, "a.key", "x"), 0, "the beginning of a key is another key");
+    cr_assert_eq(fgd_set(w, "two", "x"), 0, "a word of a value is no key");
+    cr_assert_eq(fgd_finish(w, theirs), 0);
+    cr_assert_eq(dump_open(theirs, &d, &err), STATUS_OK, "%s", err.message);
+    cr_assert_eq(dump_provenance(d)->n, 3);
+    cr_assert_str_eq(provenance_get(dump_provenance(d), "a.key_2"), "one\ntwo=3");
+    dump_close(d);
+}

@@ -26,6 +26,11 @@ last out 'forkgate: IDENTICAL'
 expect 0 "$forkgate" import "$server/python-f16kv-completions.json" -o d.fgd
 has err 'note: from record 0 on there are no ids: compared by bytes (--tokenizer GGUF)'
 
+expect 0 "$forkgate" import "$server/python-q8kv-completions.json" -o e.fgd
+expect 1 "$forkgate" diff d.fgd e.fgd
+has out 'A top-2  id unknown logprob -0.98'
+lacks out 'id -1'
+
 # another engine against ours: the same 42 tokens, then each its own side of a near-tie
 expect 0 "$forkgate" generate -f "$here/fixtures/prompts/holmes.txt" -n 64 -o ours.fgd
 expect 1 "$forkgate" diff a.fgd ours.fgd

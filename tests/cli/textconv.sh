@@ -12,7 +12,7 @@ grep '^\*\.fgd' "$here/.gitattributes" >attributes || fail '.gitattributes does 
 git init -q repo
 cd repo || exit 1
 cp ../attributes .gitattributes
-git config diff.fgd.textconv "$forkgate inspect --eol lf"
+git config diff.fgd.textconv "$forkgate inspect --textconv"
 cp ../a.fgd golden.fgd
 git add . && git commit -qm one
 cp ../b.fgd golden.fgd
@@ -22,6 +22,22 @@ lacks out 'Binary files'
 has out '-2,3,20736174," sat",3,20,50,15,logit,'
 has out '+2,7,3d636d64,\x3Dcmd,7,20,50,15.5,logit,'
 has out ' 1,2,20636174," cat",2,20,50,15,logit,'
+# a damaged dump is said to be so, and the rest of the diff is there
+cd repo || exit 1
+cp ../a.fgd other.fgd
+git add . && git commit -qm two
+truncate -s -1 other.fgd
+printf 'no dump' >golden.fgd
+expect 0 git diff
+mv out err ..
+cd ..
+lines err 0
+has out '+damaged: cut short'
+has out '+damaged: neither a dump'
+has out '-2,7,3d636d64,\x3Dcmd,7,20,50,15.5,logit,'
+trouble "$forkgate" inspect repo/other.fgd
+expect 2 "$forkgate" inspect --textconv nowhere.fgd
+expect 2 sh -c "'$forkgate' inspect --textconv a.fgd > /dev/full"
 # without a textconv the dump is still binary to git, never merged as text
 git -C repo config --unset diff.fgd.textconv
 git -C repo diff >out

@@ -111,7 +111,20 @@ fgd_writer *fgd_open(uint32_t n_top_k, uint32_t n_logits) {
     return w;
 }
 
+static int is_set(const struct bytes *lines, const char *key, size_t n) {
+    for (size_t at = 0; at < lines->n;) {
+        if (lines->n - at > n && memcmp(lines->p + at, key, n) == 0 && lines->p[at + n] == '=') return 1;
+        while (lines->p[at++] != '\n') {
+        }
+    }
+    return 0;
+}
+
 int fgd_set(fgd_writer *w, const char *key, const char *value) {
+    size_t n = strlen(key);
+    if (n == 0 || strspn(key, "abcdefghijklmnopqrstuvwxyz0123456789_.") != n ||
+        is_set(&w->provenance, key, n))
+        return -1;
     int bad = append(&w->provenance, key, strlen(key)) | append(&w->provenance, "=", 1);
     for (; *value != '\0' && !bad; value++) {
         const char *escape = *value == '\n' ? "\\n" : *value == '\\' ? "\\\\" : NULL;

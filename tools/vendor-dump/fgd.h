@@ -62,7 +62,8 @@ typedef struct fgd_writer fgd_writer;
 /* NULL: out of memory. n_top_k <= 64; n_logits: 0, or the vocabulary when whole rows are stored. */
 fgd_writer *fgd_open(uint32_t n_top_k, uint32_t n_logits);
 /* Provenance. Keys: [a-z0-9_.]+. A comparison wants model.xxh3, prompt.xxh3, n_vocab, sampler ("greedy"),
- * repeat_penalty ("1"), tie_rule ("lowest-id"), logits (f32, bf16 or f16), stop (eos, length). 0 on success. */
+ * repeat_penalty ("1"), tie_rule ("lowest-id"), logits (f32, bf16 or f16), stop (eos, length). 0 on success; -1, and nothing
+ * is set: another key, a key that is set already, or no memory. */
 int fgd_set(fgd_writer *w, const char *key, const char *value);
 /* One token; text may hold any bytes. top: [n_top_k], logits: [n_logits] (NULL when 0). 0 on success. */
 int fgd_add(fgd_writer *w, const struct fgd_record *r, const void *text, uint32_t n,

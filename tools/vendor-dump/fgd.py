@@ -1,27 +1,24 @@
 #!/usr/bin/env python3
 """fgd.py - reads a .fgd dump: `fgd.py FILE` prints its records as CSV, `import fgd; fgd.read(FILE)` gives them.
-Hashes are verified when the xxhash module is there. The format is described in fgd.h; MIT."""
-import struct
-import sys
+Hashes are verified by the xxhash module; without it, only `fgd.py --unverified FILE` reads. Format: fgd.h; MIT."""
+import struct, sys
 
 NO_ID, NO_TOP1, NO_TOP2, NO_LSE, NO_HASH, LOGPROBS, END = (1 << i for i in range(7))
 
 
-def read(path):
+def read(path, verify=True):
     data = open(path, "rb").read()
     magic, version, stride, n_top_k, n_logits, n_prov, count, n_text, at, _ = struct.unpack_from("<8s4I5Q", data)
     mark, _, _, n_blocks = struct.unpack_from("<8s3Q", data, len(data) - 96)
-    if (magic, version, mark) != (b"FGDUMP1\n", 1, b"FGDEND1\n"):
-        raise ValueError(path + ": not a whole dump")
     text_at = at + count * stride
-    try:
+    if (magic, version, mark, text_at + n_text + 16 * n_blocks + 96) != (b"FGDUMP1\n", 1, b"FGDEND1\n", len(data)):
+        raise ValueError(path + ": not a whole dump")
+    if verify:
         from xxhash import xxh3_128_digest as digest
         parts = [data[:at]] + [data[i:min(i + 65536, end)] for begin, end in ((at, text_at), (text_at, text_at + n_text))
                                for i in range(begin, end, 65536)]
         if b"".join(map(digest, parts)) != data[text_at + n_text:][:16 * n_blocks]:
             raise ValueError(path + ": a block is damaged")
-    except ImportError:
-        pass
     lines = data[64:64 + n_prov].decode(errors="surrogateescape").split("\n")[:-1]
     records = []
     for i in range(count):
@@ -33,7 +30,11 @@ def read(path):
 
 
 if __name__ == "__main__":
+    try:
+        records = read(sys.argv[-1], "--unverified" not in sys.argv[1:-1])[1]
+    except ImportError:
+        sys.exit("fgd.py: without the xxhash module nothing can be verified: pip install xxhash, or fgd.py --unverified FILE")
     print("step,token_id,token_bytes_hex,id1,logit1,id2,logit2,flags,row_hash")
-    for r in read(sys.argv[1])[1]:
+    for r in records:
         print(f"{r['step']},{r['token']},{r['text'].hex()},{r['id1']},{r['logit1']:.9g},{r['id2']},{r['logit2']:.9g},"
               f"{r['flags']},{r['row']}")
