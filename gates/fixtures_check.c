@@ -1,9 +1,11 @@
 /* fixtures_check.c - see fixtures_check.h. */
 #include "gates/fixtures_check.h"
 
+#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "gates/file_hash.h"
 #include "gates/table.h"
@@ -67,6 +69,29 @@ static enum status look_at(const table *t, size_t row, const int at[2], const ch
     return STATUS_OK;
 }
 
+static int is_listed(const table *t, int column, const char *file) {
+    for (size_t row = 0; row < table_rows(t); row++)
+        if (strcmp(table_cell(t, row, column, NULL), file) == 0) return 1;
+    return 0;
+}
+
+/* A line that was deleted leaves a file that nobody looks at. Folders below are not read by a tier. */
+static void find_unlisted(const table *t, int column, const char *dir, const char *folder,
+                          struct findings *f) {
+    char path[4096], file[512];
+    struct stat about;
+    (void)snprintf(path, sizeof path, "%.3000s/%.1000s", dir, folder);
+    DIR *d = opendir(path);
+    if (d == NULL) return; /* not there: the lines that list its files say so */
+    for (const struct dirent *e = readdir(d); e != NULL; e = readdir(d)) {
+        (void)snprintf(file, sizeof file, "%.200s%.255s", folder, e->d_name);
+        (void)snprintf(path, sizeof path, "%.3000s/%.600s", dir, file);
+        if (e->d_name[0] == '.' || stat(path, &about) != 0 || !S_ISREG(about.st_mode)) continue;
+        if (!is_listed(t, column, file)) find(f, file, "is not listed in " MANIFEST);
+    }
+    (void)closedir(d);
+}
+
 static enum status look_at_all(const char *dir, struct findings *f, struct err *err) {
     char path[4096];
     int at[2];
@@ -76,12 +101,15 @@ static enum status look_at_all(const char *dir, struct findings *f, struct err *
     enum status s = table_need(t, "file", &at[0], err);
     if (s == STATUS_OK) s = table_need(t, "xxh3", &at[1], err);
     for (size_t r = 0; s == STATUS_OK && r < table_rows(t); r++) s = look_at(t, r, at, dir, f, err);
-    table_close(t);
     for (size_t i = 0; s == STATUS_OK && i < USES; i++) {
-        int table_of_cases = uses[i].path[strlen(uses[i].path) - 1] != '/';
-        if (table_of_cases && (uses[i].tiers & f->tiers) != 0 && (f->listed & 1u << i) == 0)
-            find(f, uses[i].path, "is not listed in " MANIFEST);
+        const char *used = uses[i].path;
+        if ((uses[i].tiers & f->tiers) == 0) continue;
+        if ((f->listed & 1u << i) == 0)
+            find(f, used, "is not listed in " MANIFEST);
+        else if (used[strlen(used) - 1] == '/')
+            find_unlisted(t, at[0], dir, used, f);
     }
+    table_close(t);
     return s;
 }
 

@@ -122,6 +122,17 @@ last out 'forkgate: 1 passed, 1 failed, 0 skipped'
 cp "$root/golden/budgets.csv" odd/golden/
 FORKGATE_ROOT=$PWD/odd expect 0 "$forkgate" run --only op.rope
 
+# every folder that a tier reads is listed, and each of its files
+rm odd/fixtures/MANIFEST.csv
+for folder in models reference peer; do
+    grep -v "^fixtures/$folder/" "$root/fixtures/MANIFEST.csv" >odd/fixtures/MANIFEST.csv
+    FORKGATE_ROOT=$PWD/odd expect 2 "$forkgate" run --only op.add
+    has out "fixtures/$folder/ is not listed"
+done
+grep -v '^fixtures/models/seedling-f16.gguf,' "$root/fixtures/MANIFEST.csv" >odd/fixtures/MANIFEST.csv
+FORKGATE_ROOT=$PWD/odd expect 2 "$forkgate" run --only op.add
+has out 'fixtures/models/seedling-f16.gguf is not listed'
+
 # a prompt that identity reads
 rm -r odd/fixtures/MANIFEST.csv odd/fixtures/prompts
 ln -s "$root/fixtures/MANIFEST.csv" odd/fixtures/
@@ -130,6 +141,14 @@ echo >>odd/fixtures/prompts/single.txt
 cp -r "$root/golden/manifest.csv" "$root"/golden/sm_90-q8 odd/golden/
 FORKGATE_ROOT=$PWD/odd expect 2 "$forkgate" run --only stream.golden.q8 --battery small
 has out 'fixtures/prompts/single.txt is not what'
+rm odd/fixtures/MANIFEST.csv
+cp "$root/fixtures/prompts/single.txt" odd/fixtures/prompts/
+for line in prompts/ prompts/whale; do
+    grep -v "^fixtures/$line" "$root/fixtures/MANIFEST.csv" >odd/fixtures/MANIFEST.csv
+    FORKGATE_ROOT=$PWD/odd expect 2 "$forkgate" run --only stream.golden.q8 --battery small
+    has out "fixtures/$line"
+    has out 'is not listed'
+done
 
 # an option that no selected tier reads is refused, not ignored; rounds all count
 expect 2 "$forkgate" run --only op.add --route q8

@@ -13,7 +13,13 @@ printf 'Call me when the sea is calm, he said, and' >root/fixtures/prompts/two.t
 printf 'name,file,offset,bytes\none,one.txt,0,19\ntwo,two.txt,0,42\n' >root/fixtures/battery.csv
 cp "$source/fixtures/op_cases.csv" root/fixtures/
 grep -E '^(file|fixtures/op_cases.csv|golden/budgets.csv),' "$source/fixtures/MANIFEST.csv" >root/fixtures/MANIFEST.csv
-echo 'fixtures/battery.csv,57,8e8cc0bade499dfbf36bdebd74e2d442,ours,MIT' >>root/fixtures/MANIFEST.csv
+ln -s "$source/fixtures/models" root/fixtures/models
+{
+    grep '^fixtures/models/' "$source/fixtures/MANIFEST.csv"
+    echo 'fixtures/battery.csv,57,8e8cc0bade499dfbf36bdebd74e2d442,ours,MIT'
+    echo 'fixtures/prompts/one.txt,19,5580195f0a0abc05fbc5fab8fdb14380,ours,MIT'
+    echo 'fixtures/prompts/two.txt,42,9eec9594a1370ba6cbca70e3f17f87e3,ours,MIT'
+} >>root/fixtures/MANIFEST.csv
 model=$source/fixtures/models/seedling-q8_0.gguf
 tier() { nice "$forkgate" run --tier tolerance --only tolerance.stream.f16 --battery small -m "$model" --class fa "$@"; }
 
