@@ -139,7 +139,7 @@ struct backend {
     enum status (*overflow_take)(struct backend *self, uint64_t *count, struct err *err);
     int (*kernel_counts)(struct backend *self, struct kernel_count out[BACKEND_KERNELS_MAX]);
     void (*attention_use)(struct backend *self, struct attention_use *out);
-    /* Every kind of launch since open (the first BACKEND_LAUNCHES_MAX). NULL where there is no device. */
+    /* Every kind of launch since open (STATUS_LIMIT: more than BACKEND_LAUNCHES_MAX). NULL where there is no device. */
     enum status (*launches)(struct backend *self, struct kernel_launch out[BACKEND_LAUNCHES_MAX], int *n,
                             struct err *err);
 

@@ -23,7 +23,8 @@ extern "C" {
 #define F32_LANES  16  /* BITS: route f32 dot products: strided fmaf lanes, then a halving tree */
 
 /* ---- quantised activations --------------------------------------------------------------------------------- */
-#define ACT_BLOCK_32  32  /* BITS: activation block beside F32..Q8_0-family weights (block 32) */
+#define ACT_BLOCK_32                                                                                         \
+    32 /* BITS: activation block beside the weight types with blocks of 32 (Q8_0 Q4_0 Q4_1 Q5_0 Q5_1) */
 #define ACT_BLOCK_256 256 /* BITS: activation block beside K-quant weights */
 #define ACT_SUM_GROUP 16  /* elements per stored integer sum (min terms; 16 is Q6_K's sub-block) */
 

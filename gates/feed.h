@@ -44,7 +44,7 @@ void feed_cursor_borrow(struct feed_cursor *c, const struct feed_cursor *host, s
                         uint64_t to);
 void feed_cursor_close(struct feed_cursor *c);
 
-/* The next byte without taking it, or -1 at the end (or when reading fails: feed_cursor_trouble). */
+/* The next byte without taking it, or -1: at the end, or, with the place still before it, when reading fails. */
 int feed_cursor_fill(struct feed_cursor *c);
 static inline int feed_cursor_peek(struct feed_cursor *c) {
     return c->at < c->end ? *c->at : feed_cursor_fill(c);

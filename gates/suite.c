@@ -1,5 +1,6 @@
 /* suite.c - CLAIM: the unit tests of this build tree pass, all of them ran, and there are no fewer than committed.
- * Needs: the build tree (its path is baked in at configure time) and ctest; SKIP with the reason where one is absent.
+ * Needs: the build tree (its path is baked in at configure time), SKIP with the reason where it is absent; and ctest, ERROR
+ * where it is absent.
  * Never retried. Refused inside itself (FORKGATE_IN_SUITE). Arms: suite (failures), count (golden/suite.csv).
  * Exercise: forkgate run --tier suite */
 #include <math.h>

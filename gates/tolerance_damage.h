@@ -17,7 +17,8 @@ enum damage {
 
 const char *damage_name(enum damage d); /* "scaled-row" */
 
-/* A damaged copy of the base stream d (in memory; dump_close it). margin and delta as in force. floor: one phrase, what was
+/* A damaged copy of the base stream d (in memory; dump_close it). delta as in force; the margin of a hard position is
+ * tolerance_margin(delta). floor: one phrase, what was
  * done ("1 row x 1.0031", "2 rows stale", "1 token at margin 0.104"). *out is NULL when the stream has no place for this
  * damage (no hard position). */
 enum status damage_make(const dump *d, enum damage damage, double delta, dump **out, char *floor, size_t room,

@@ -1,7 +1,9 @@
 /* gate_launch.c - CLAIM: nothing that may not carry bits carries any: threads, SIMD, query tile, splits, graphs, and
  * being watched. Needs: model. Arms: threads, simd-scalar (cpu), no-graph (cuda), fa_tq, fa_splits, observer (every op
- * copied out), observer-tap (every op screened where it lies, as explain does), full-dump (top-k and whole rows stored), no-dump (driven without a dump), heeded (fa_tkv, fa_chunk and kv do
- * carry bits: a run that another value of them does not change has ignored them; of fa_tq and fa_splits attention says what it did). Exercise: forkgate run --only stream.launch.f16 */
+ * copied out), observer-tap (every op screened where it lies, as explain does), full-dump (top-k and whole rows stored),
+ * no-dump (driven without a dump), heeded (fa_tkv, fa_chunk and kv do carry bits: a run that another value of them does not
+ * change has ignored them; of fa_tq and fa_splits attention says what it did).
+ * Exercise: forkgate run --only stream.launch.f16 */
 #include <stdio.h>
 #include <string.h>
 
