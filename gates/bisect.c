@@ -116,7 +116,11 @@ static enum status test_binary(void *ctx, int i, enum bisect_outcome *out, struc
 
 enum status bisect_run(const struct bisect_request *r, struct bisect_result *out, struct err *err) {
     struct bisect_request copy = *r; /* the test function takes a plain pointer */
-    for (int i = 0; i < r->n; i++) RETURN_IF_ERROR(file_hash(r->items[i].binary, &r->items[i].hash, err));
+    struct err
+        unread; /* a build that is not there, or cannot be read, is judged like any other: it will not start */
+    for (int i = 0; i < r->n; i++)
+        if (file_hash(r->items[i].binary, &r->items[i].hash, &unread) != STATUS_OK)
+            memset(&r->items[i].hash, 0, sizeof r->items[i].hash);
     if (r->state != NULL) RETURN_IF_ERROR(bisect_state_load(r, err));
     return bisect_search(r->n, test_binary, &copy, out, err);
 }

@@ -1,7 +1,7 @@
 /* bisect.h - the first of a list of builds whose stream is not the golden's any more.
  * Not a cure for a list in no order: it assumes that once a build differs, all later ones do, and checks both ends.
- * Idea: a build that cannot be judged (it crashes, refuses, hangs) is neither good nor bad: it is stepped round, and if the
- * answer hides among such builds the report says so instead of guessing.
+ * Idea: a build that cannot be judged (it crashes, refuses, hangs, was never built) is neither good nor bad: it is stepped
+ * round, and if the answer hides among such builds the report says so instead of guessing.
  * Source: `git bisect`, whose 125 is our UNTESTABLE. Exercise: ctest -R unit.bisect ; forkgate bisect --help */
 #ifndef FORKGATE_BISECT_H
 #define FORKGATE_BISECT_H
@@ -14,7 +14,7 @@ const char *bisect_outcome_name(enum bisect_outcome o); /* "good" */
 
 struct bisect_item {
     const char *binary;
-    struct hash128 hash; /* of the binary's bytes: a rebuilt one is tested again */
+    struct hash128 hash; /* of the binary's bytes: a rebuilt one is tested again; zero: not there */
     enum bisect_outcome outcome;
     int step;         /* BAD: first record that differs */
     char reason[256]; /* one phrase */

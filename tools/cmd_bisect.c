@@ -52,9 +52,11 @@ static const struct cli_table arguments = {
         "BINARY... --golden G.fgd",
         "Find the first build, in a list from old to new, whose stream or logits differ from the golden. "
         "Options and sampler are the golden's; engine options given here are put over them. Both ends are "
-        "tested first; a build that crashes, hangs or refuses is untestable and stepped round.\v"
-        "Exit: 0 no build differs; 1 the first one that does was found; 2 trouble, the first build differs "
-        "already, or the answer hides among untestable builds.\n\n"
+        "tested first; a build that crashes, hangs, refuses or is not there is "
+        "untestable and stepped round, as git bisect does after exit 125.\v"
+        "Exit: 0 no build differs, and the last could be tested; 1 the first one that does was found; 2 "
+        "trouble, the "
+        "first build differs already, or the answer hides among untestable builds.\n\n"
         "Examples:\n"
         "  forkgate bisect builds/*/forkgate --golden base.fgd --state bisect.csv\n"
         "  forkgate explain base.fgd --binary-a builds/41/forkgate --binary-b builds/42/forkgate\n\n"
@@ -131,11 +133,20 @@ static int conclude(const struct bisect_job *job, const struct bisect_result *r)
                items[r->first_bad].binary);
         return EXIT_TROUBLE;
     }
+    if (r->end == BISECT_NONE_BAD && r->last_good < n - 1) {
+        printf("forkgate: NONE BAD up to %s (%d of %d); what comes after it cannot be tested\n",
+               items[r->last_good].binary, r->last_good + 1, n);
+        return EXIT_TROUBLE;
+    }
     if (r->end == BISECT_NONE_BAD) {
         printf("forkgate: NONE BAD, up to %s\n", items[r->last_good].binary);
         return 0;
     }
-    if (r->end == BISECT_ALL_BAD)
+    if (r->end == BISECT_ALL_BAD && r->first_bad > 0)
+        printf(
+            "forkgate: NO GOOD BUILD, %s (%d of %d) differs already; what comes before it cannot be tested\n",
+            items[r->first_bad].binary, r->first_bad + 1, n);
+    else if (r->end == BISECT_ALL_BAD)
         printf("forkgate: ALL BAD, %s differs already\n", items[r->first_bad].binary);
     else
         printf("forkgate: NONE TESTED\n");

@@ -56,8 +56,22 @@ last out 'forkgate: ALL BAD, ./b5 differs already'
 expect 2 "$forkgate" bisect ./b3 ./b3 --golden golden.fgd -p "$prompt"
 last out 'forkgate: NONE TESTED'
 
+# a build that is not there is untestable too, in the middle and at both ends; its answer is not kept for when it is
+expect 1 "$forkgate" bisect ./b1 ./absent ./b2 ./b5 --golden golden.fgd -p "$prompt" --state absent.csv
+has out 'untestable  ./absent  ./absent: cannot be run: No such file or directory'
+last out 'forkgate: FIRST BAD ./b5'
+cp b5 absent
+expect 2 "$forkgate" bisect ./absent ./b5 --golden golden.fgd -p "$prompt"
+expect 1 "$forkgate" bisect ./b1 ./absent ./b5 --golden golden.fgd -p "$prompt" --state absent.csv
+last out 'forkgate: FIRST BAD ./absent'
+rm absent
+expect 2 "$forkgate" bisect ./b1 ./b2 ./absent --golden golden.fgd -p "$prompt"
+last out 'forkgate: NONE BAD up to ./b2 (2 of 3); what comes after it cannot be tested'
+expect 2 "$forkgate" bisect ./absent ./b5 ./b6 --golden golden.fgd -p "$prompt"
+last out 'forkgate: NO GOOD BUILD, ./b5 (2 of 3) differs already; what comes before it cannot be tested'
+lacks out 'ALL BAD'
+
 # what is refused
-trouble "$forkgate" bisect ./b1 ./absent --golden golden.fgd -p "$prompt"
 trouble "$forkgate" bisect ./b1 ./b6 --golden golden.fgd -p 'another prompt'
 has err 'not the prompt of golden.fgd'
 trouble "$forkgate" bisect ./b1 ./b6 --golden golden.fgd -p "$prompt" --state s.csv --stream
