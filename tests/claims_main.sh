@@ -79,9 +79,10 @@ tile() {
   say "made again bit for bit; $(tail -n 1 "$work/tile.txt")"
 }
 damage() {
-  local kind names='dump|dump_pair|diff|gguf|gguf_damage|vocab_open' # ctest knows which leaks are Criterion's
+  local kind names='dump|dump_damage|dump_pair|diff|diff_streams|diff_files|gguf|gguf_damage|vocab_open' # ctest knows which leaks are Criterion's
   for kind in address undefined; do
-    build $kind clang -DSANITIZE=$kind -- test_dump test_dump_pair test_diff test_gguf test_gguf_damage test_vocab_open || return 1
+    # shellcheck disable=SC2046
+    build $kind clang -DSANITIZE=$kind -- $(tr '|' '\n' <<<"$names" | sed 's/^/test_/') || return 1
     ctest --test-dir "$work/$kind" -R "^unit\.($names)\$" --verbose --no-tests=error || return 1
   done
   say "$(sed -n 's/^[0-9]*: \([0-9]*\) passed, 0 failed.*/\1/p' "$work/damage.log" | awk "{ n += \$1 } END { print n }") tests under ASan and UBSan"
