@@ -360,7 +360,6 @@ static enum status parse_header(struct cursor *c, gguf *g, uint64_t *n_tensors, 
     if (version != 2 && version != 3)
         return err_set(err, STATUS_UNSUPPORTED, "GGUF version %" PRIu64 " is not handled (2 and 3 are)",
                        version);
-    g->version = (uint32_t)version;
     if (*n_tensors > c->left / TENSOR_BYTES_MIN)
         return err_set(err, STATUS_FORMAT,
                        "tensor count %" PRIu64 " does not fit in the %" PRIu64 " bytes left", *n_tensors,

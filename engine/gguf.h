@@ -57,14 +57,12 @@ enum status gguf_parse(const void *bytes, uint64_t length, gguf **out, struct er
 enum status gguf_open(const char *path, gguf **out, struct err *err);
 void gguf_close(gguf *g); /* NULL is legal */
 
-uint32_t gguf_version(const gguf *g);
 uint64_t gguf_file_bytes(const gguf *g);
 const void *gguf_file_data(const gguf *g);
 
 /* Keys, in file order. */
 uint64_t gguf_key_count(const gguf *g);
 struct gguf_string gguf_key_name(const gguf *g, uint64_t i);
-enum gguf_type gguf_key_type(const gguf *g, uint64_t i);
 int64_t gguf_key_find(const gguf *g, const char *name); /* -1 when absent */
 
 /* Typed reads. A missing key or a wrong type is STATUS_FORMAT with the key named. Any integer type whose value fits

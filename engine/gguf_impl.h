@@ -20,7 +20,6 @@ struct gguf {
     const uint8_t *base;
     uint64_t length;
     void *map; /* what gguf_open mapped; NULL for gguf_parse */
-    uint32_t version;
     uint64_t alignment;
     struct gguf_key *keys; /* [n_keys] */
     uint64_t n_keys;

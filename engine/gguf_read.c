@@ -9,9 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-uint32_t gguf_version(const gguf *g) {
-    return g->version;
-}
 uint64_t gguf_file_bytes(const gguf *g) {
     return g->length;
 }
@@ -28,11 +25,6 @@ uint64_t gguf_tensor_count(const gguf *g) {
 struct gguf_string gguf_key_name(const gguf *g, uint64_t i) {
     assert(i < g->n_keys);
     return g->keys[i].name;
-}
-
-enum gguf_type gguf_key_type(const gguf *g, uint64_t i) {
-    assert(i < g->n_keys);
-    return g->keys[i].type;
 }
 
 const struct gguf_tensor *gguf_tensor_at(const gguf *g, uint64_t i) {

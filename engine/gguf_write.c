@@ -10,9 +10,8 @@
 
 #include "gguf_impl.h"
 
-#define ALIGNMENT    32u
-#define HEADER_BYTES 24u
-#define COUNTS_AT    8u /* tensor count, then key count */
+#define ALIGNMENT 32u
+#define COUNTS_AT 8u /* tensor count, then key count */
 
 struct gguf_writer {
     FILE *out;

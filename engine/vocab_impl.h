@@ -93,10 +93,9 @@ struct symbol {
     const uint8_t *text;
     int32_t prev, next; /* -1: none */
     uint32_t length;    /* 0: absorbed by its left neighbour */
-    int32_t id;         /* SYMBOL_NO_TOKEN or SYMBOL_ALONE or a token */
+    int32_t id;         /* a token; -1: the text is none, but may become part of one; SYMBOL_ALONE */
 };
-#define SYMBOL_NO_TOKEN (-1) /* the text is no token, but may become part of one */
-#define SYMBOL_ALONE    (-2) /* never merged: its bytes are spelled out */
+#define SYMBOL_ALONE (-2) /* never merged: its bytes are spelled out */
 
 struct merge_entry {
     uint64_t key; /* order << 32 | left symbol */

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gates/table.h"
 
 void coverage_start(struct coverage *c, const struct kernel_count *kernels, int n) {
     memset(c, 0, sizeof *c);
@@ -117,18 +116,4 @@ void coverage_print(FILE *out, const struct coverage *c, int verbose) {
             if (c->ran[k][g]) fprintf(out, " %s", c->gates[g]->id);
         fprintf(out, "\n");
     }
-}
-
-enum status coverage_write_csv(const char *path, const struct coverage *c, struct err *err) {
-    const char *columns[COVERAGE_GATES + 2] = {"kernel", "gates"};
-    table_writer *w = NULL;
-    for (int g = 0; g < c->n_gates; g++) columns[g + 2] = c->gates[g]->id;
-    RETURN_IF_ERROR(table_writer_open(path, NULL, TABLE_LF, columns, c->n_gates + 2, &w, err));
-    for (int k = 0; k < c->n_kernels; k++) {
-        table_put_text(w, c->kernels[k]);
-        table_put_u64(w, (uint64_t)coverage_gates_of(c, k));
-        for (int g = 0; g < c->n_gates; g++) table_put_u64(w, c->ran[k][g]);
-        table_end_row(w);
-    }
-    return table_writer_finish(w, err);
 }

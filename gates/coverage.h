@@ -41,7 +41,5 @@ enum status coverage_judge(const struct coverage *c, const struct engine_config 
 
 /* One line, then the kernels that never ran; verbose: the map, one line per kernel with its gates. */
 void coverage_print(FILE *out, const struct coverage *c, int verbose);
-/* kernel,gates,gate,gate..: the map with 1 where the gate ran the kernel. */
-enum status coverage_write_csv(const char *path, const struct coverage *c, struct err *err);
 
 #endif

@@ -59,7 +59,8 @@ enum status diff_streams(const dump *a, const dump *b, const struct diff_control
                          struct diff_result *out, struct err *err);
 
 /* Opens, verifies and compares in one pass over both files (a block is hashed, checked and compared while it is in
- * cache). Refuses what dump_open refuses. The caller closes *a and *b; both are NULL on failure. */
+ * cache). Refuses what dump_open refuses, but for results in a footer that do not follow from the records: no verdict
+ * comes of them. The caller closes *a and *b; both are NULL on failure. */
 enum status diff_files(const char *path_a, const char *path_b, const struct diff_control *control, dump **a,
                        dump **b, struct diff_result *out, struct err *err);
 
@@ -71,11 +72,9 @@ int diff_exit_code(enum diff_verdict v); /* 0 IDENTICAL, 2 INVALID and NOT-COMPA
 
 /* ---- controls ---- */
 
-/* delta from a control folder: pairs (X.fgd, Y.fgd) where Y's `follow` names X's stream hash and their geometry differs.
- * delta = largest |change| of X's top-1 and top-2 logits (same ids) over all positions of all pairs. */
-enum status diff_control_from_dir(const char *dir, struct diff_control *out, int *n_pairs, struct err *err);
-
-/* The same for one comparison: pairs whose Y runs the geometry of a or b that X does not run are left out, because a
+/* delta for one comparison from a control folder: pairs (X.fgd, Y.fgd) where Y's `follow` names X's stream hash and their
+ * geometry differs. delta = largest |change| of X's top-1 and top-2 logits (same ids) over all positions of all pairs that
+ * apply: X is of a's build, model and route, and Y does not run the geometry of a or b that X does not run, because a
  * candidate must not excuse itself. *n_pairs == 0 leaves out->delta < 0 and says so in source. */
 enum status diff_control_for(const char *dir, const dump *a, const dump *b, struct diff_control *out,
                              int *n_pairs, struct err *err);

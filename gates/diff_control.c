@@ -169,7 +169,6 @@ static int is_pair(const dump *x, const dump *y) {
 /* For one comparison: the pair must be of the base's own build, model and route, and Y must not be the candidate's own
  * geometry. */
 static int applies(const dump *x, const dump *y, const dump *a, const dump *b) {
-    if (a == NULL || b == NULL) return 1;
     if (!same_build(x, a)) return 0;
     return !(same_bits(y, a) && !same_bits(x, a)) && !(same_bits(y, b) && !same_bits(x, b));
 }
@@ -194,7 +193,6 @@ static void judge_pair(const dump *x, const dump *y, const dump *a, const dump *
  * base in one folder and each control in another. */
 static enum status judge_sibling(const dump *y, const dump *a, const dump *b, struct tally *t,
                                  struct err *err) {
-    if (a == NULL) return STATUS_OK;
     const char *slash = strrchr(dump_name(y), '/'), *base = strrchr(dump_name(a), '/');
     const char *file = slash == NULL ? dump_name(y) : slash + 1;
     int dir_length = base == NULL ? 1 : (int)(base - dump_name(a));
@@ -242,14 +240,6 @@ enum status diff_control_for(const char *dir, const dump *a, const dump *b, stru
     tell(dir, &t, out);
     *n_pairs = t.pairs;
     return STATUS_OK;
-}
-
-enum status diff_control_from_dir(const char *dir, struct diff_control *out, int *n_pairs, struct err *err) {
-    RETURN_IF_ERROR(diff_control_for(dir, NULL, NULL, out, n_pairs, err));
-    if (*n_pairs > 0) return STATUS_OK;
-    return err_set(
-        err, STATUS_USAGE,
-        "%s: no control pair (a dump, and a replay that follows it under another fa_tkv or fa_chunk)", dir);
 }
 
 enum status diff_control_from_budgets(const char *path, const dump *a, const dump *b,

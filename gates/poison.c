@@ -93,14 +93,3 @@ enum status poison_check(const struct guarded *g, size_t *damaged, char where[64
     *damaged += behind;
     return STATUS_OK;
 }
-
-size_t poison_unwritten(const float *host, size_t n, int salt, size_t *first) {
-    size_t count = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t word;
-        memcpy(&word, host + i, sizeof word);
-        if (word != poison_word(i, salt)) continue;
-        if (count++ == 0) *first = i;
-    }
-    return count;
-}

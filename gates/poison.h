@@ -34,7 +34,4 @@ enum status poison_fill(struct guarded *g, int salt, struct err *err);
 /* Bytes of the guards that no longer hold their pattern; *where names the first ("3 bytes after the end"). */
 enum status poison_check(const struct guarded *g, size_t *damaged, char where[64], struct err *err);
 
-/* f32 elements of host that still hold the poison of their position; *first is the first of them. */
-size_t poison_unwritten(const float *host, size_t n, int salt, size_t *first);
-
 #endif

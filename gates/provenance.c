@@ -106,20 +106,6 @@ const char *provenance_get(const struct provenance *p, const char *key) {
     return at < 0 ? NULL : p->items[at].value;
 }
 
-enum status provenance_copy(struct provenance *dst, const struct provenance *src, struct err *err) {
-    provenance_init(dst);
-    for (int i = 0; i < src->n; i++) {
-        const char *value = src->items[i].value;
-        enum status s =
-            append(dst, src->items[i].key, strlen(src->items[i].key), copy_bytes(value, strlen(value)), err);
-        if (s != STATUS_OK) {
-            provenance_free(dst);
-            return s;
-        }
-    }
-    return STATUS_OK;
-}
-
 /* The value between '=' and the newline, escapes undone. Refuses a stray NUL and an unknown escape. */
 static enum status unescape(const char *text, size_t n, int line, char **out, struct err *err) {
     char *value = malloc(n + 1);

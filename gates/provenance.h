@@ -30,7 +30,6 @@ struct provenance {
 
 void provenance_init(struct provenance *p);
 void provenance_free(struct provenance *p);
-enum status provenance_copy(struct provenance *dst, const struct provenance *src, struct err *err);
 
 /* Sets or replaces. Keys: [a-z0-9_.]+; values: C strings of any bytes; newline and backslash are stored as \n and \\. */
 enum status provenance_set(struct provenance *p, const char *key, const char *value, struct err *err);

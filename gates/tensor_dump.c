@@ -40,7 +40,6 @@ static_assert(sizeof(struct tensor_header) == 128, "the header has no padding");
 static_assert(sizeof(struct tensor_footer) == 64, "the footer has no padding");
 
 struct tensor_dump {
-    char *name;
     const uint8_t *bytes;
     size_t size;
     void *map;
@@ -247,16 +246,11 @@ static enum status open_bytes(const void *bytes, size_t n, const char *name, voi
                               tensor_dump **out, struct err *err) {
     *out = NULL;
     tensor_dump *t = calloc(1, sizeof *t);
-    char *copy = malloc(strlen(name) + 1);
-    if (t == NULL || copy == NULL) {
+    if (t == NULL) {
         if (map != NULL) (void)munmap(map, n);
         free(owned);
-        free(t);
-        free(copy);
         return err_set(err, STATUS_NOMEM, "%s: out of memory", name);
     }
-    memcpy(copy, name, strlen(name) + 1);
-    t->name = copy;
     t->bytes = bytes;
     t->size = n;
     t->map = map;
@@ -300,14 +294,10 @@ void tensor_dump_close(tensor_dump *t) {
     if (t == NULL) return;
     if (t->map != NULL) (void)munmap(t->map, t->size);
     free(t->owned);
-    free(t->name);
     provenance_free(&t->provenance);
     free(t);
 }
 
-const char *tensor_dump_name(const tensor_dump *t) {
-    return t->name;
-}
 struct tensor_shape tensor_dump_shape(const tensor_dump *t) {
     return t->shape;
 }

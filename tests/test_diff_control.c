@@ -42,6 +42,15 @@ static dump *stream(const char *file, const char *geometry, const char *route, c
 #define BASE "fa_tq=64,fa_tkv=32,fa_chunk=256,fa_splits=8"
 #define T16  "fa_tq=64,fa_tkv=16,fa_chunk=256,fa_splits=8"
 #define T64  "fa_tq=64,fa_tkv=64,fa_chunk=256,fa_splits=8"
+#define T8   "fa_tq=64,fa_tkv=8,fa_chunk=256,fa_splits=8" /* of no control: every pair applies */
+
+static enum status control_of(const char *dir, struct diff_control *c, int *pairs, struct err *err) {
+    dump *a = stream(NULL, BASE, "f16", NULL, 0.0f), *b = stream(NULL, T8, "f16", NULL, 0.0f);
+    enum status s = diff_control_for(dir, a, b, c, pairs, err);
+    dump_close(a);
+    dump_close(b);
+    return s;
+}
 
 static void fill_folder(void) {
     dump *x = stream(in_folder("x.fgd"), BASE, "f16", NULL, 0.0f);
@@ -59,7 +68,7 @@ Test(control, delta_is_the_largest_change_over_all_pairs) {
     struct diff_control c;
     struct err err = {""};
     int pairs = 0;
-    cr_assert_eq(diff_control_from_dir(folder, &c, &pairs, &err), STATUS_OK, "%s", err.message);
+    cr_assert_eq(control_of(folder, &c, &pairs, &err), STATUS_OK, "%s", err.message);
     cr_assert_eq(pairs, 2);
     cr_assert(fabs(c.delta - 0.75) < 1e-12);
     cr_assert(strstr(c.source, "2 pairs: fa_tkv=16 fa_tkv=64") != NULL);
@@ -108,24 +117,25 @@ Test(control, a_logit_that_the_replay_does_not_hold_bounds_delta_from_below) {
     struct diff_control c;
     struct err err = {""};
     int pairs = 0;
-    cr_assert_eq(diff_control_from_dir(folder, &c, &pairs, &err), STATUS_OK, "%s", err.message);
+    cr_assert_eq(control_of(folder, &c, &pairs, &err), STATUS_OK, "%s", err.message);
     cr_assert(fabs(c.delta - 2.0) < 1e-12);
     cr_assert(strstr(c.source, "known from below") != NULL);
 }
 
-Test(control, an_empty_or_damaged_folder_is_an_error) {
+Test(control, an_empty_folder_says_nothing_and_a_damaged_one_is_an_error) {
     struct diff_control c;
     struct err err = {""};
     int pairs = 0;
-    cr_assert_eq(diff_control_from_dir(folder, &c, &pairs, &err), STATUS_USAGE);
-    cr_assert_eq(diff_control_from_dir("/nonexistent", &c, &pairs, &err), STATUS_IO);
+    cr_assert_eq(control_of(folder, &c, &pairs, &err), STATUS_OK);
+    cr_assert(pairs == 0 && c.delta < 0.0, "an empty folder says nothing");
+    cr_assert_eq(control_of("/nonexistent", &c, &pairs, &err), STATUS_IO);
     dump_close(stream(in_folder("x.fgd"), BASE, "f16", NULL, 0.0f));
-    cr_assert_eq(diff_control_from_dir(folder, &c, &pairs, &err), STATUS_USAGE,
-                 "a dump without a replay is no pair");
+    cr_assert_eq(control_of(folder, &c, &pairs, &err), STATUS_OK, "%s", err.message);
+    cr_assert(pairs == 0 && c.delta < 0.0, "a dump without a replay is no pair");
     FILE *f = fopen(in_folder("junk.fgd"), "wb");
     cr_assert(f != NULL && fputs("junk", f) >= 0);
     (void)fclose(f);
-    cr_assert_eq(diff_control_from_dir(folder, &c, &pairs, &err), STATUS_FORMAT);
+    cr_assert_eq(control_of(folder, &c, &pairs, &err), STATUS_FORMAT);
 }
 
 Test(control, calibrated_row_is_keyed_by_model_route_and_change) {
@@ -163,8 +173,8 @@ Test(control, a_replay_by_another_build_is_no_control) {
         char hash[HASH_TEXT_BYTES];
         struct dump_results r = dump_results(x);
         hash_format(&r.stream, hash);
-        const char *other[] = {"model.xxh3", "m1", "prompt.xxh3", "p1",    "geometry", T64, "route",
-                               "f16",        "follow", hash,      keys[k], "other",    NULL};
+        const char *other[] = {"model.xxh3", "m1",     "prompt.xxh3", "p1",    "geometry", T64, "route",
+                               "f16",        "follow", hash,          keys[k], "other",    NULL};
         struct made m = make_begin(in_folder("y64.fgd"), 0, other);
         for (int i = 0; i < 10; i++) make_record(&m, greedy(i, 25.0f, 90, 12.0f), "t", 1, NULL);
         dump_close(make_end(&m));
