@@ -43,7 +43,7 @@ part_parity() { # three processes: the twins of one do not wait for the copies o
   local ops=(scale far rest) pids=() rc=0 worst=0
   for op in "${ops[@]}"; do
     if [ "$op" = rest ]; then
-      (for o in embed rmsnorm act_prepare swiglu add top2 rope kv_append matmul attention fused step; do
+      (for o in embed rmsnorm act_prepare swiglu add top2 row_sums rope kv_append matmul attention fused step session; do
         $BIN/device_parity --op $o || exit $?
       done) >"$WORK/raw/parity-$op.csv" &
     else $BIN/device_parity --op "$op" >"$WORK/raw/parity-$op.csv" & fi

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Everything on the device that can be refused is refused once: every kernel's launch and shared-memory attribute on routes
-# f16 and q8, and the first, second, .. allocation and copy until nothing fails any more. Each time the program must end
-# with exit 2, one line on stderr, and no output file. The names and counts are the program's own (FORKGATE_FAULT_CALLS).
+# f16 and q8, and the first, second, .. allocation (page-locked ones too), copy or fill, and other call of the runtime
+# (graphs, events, waits, queries; every name at its first and last) until nothing fails any more. Each time the program
+# must end with exit 2, one line on stderr, and no output file; an emulated device adds a line for what was not given back.
+# The names and counts are the program's own (FORKGATE_FAULT_CALLS).
 # usage: [OUT=DIR] [BACKEND=cuda] [JOBS=16] [POINTS=N] tests/device_failures.sh [FORKGATE_FAULTS]   (devbin/forkgate-faults)
-#        POINTS: at most so many allocations and copies a route, evenly spread (default 80; 0: all of them)
+#        POINTS: at most so many of each counted kind a route, evenly spread (default 80; 0: all of them)
 # exit: 0 all clean, 1 one was not, 2 nothing could be judged
 set -uo pipefail
 faults=$(realpath -e "${1:-$(dirname "$0")/../devbin/forkgate-faults}") || exit 2
@@ -36,12 +38,19 @@ spread() {
     step = most > 1 && n > most ? (n - 1) / (most - 1) : 1
     for (x = 1; x < n + 0.5; x += step) print kind ":" int(x + 0.5) }' | uniq
 }
+# ends ROUTE: each name's first and last place among the calls that are counted together
+ends() {
+  grep '^call:' "$work/$1.calls" | awk '{ if (!($0 in first)) first[$0] = NR; last[$0] = NR }
+    END { for (n in first) { print "call:" first[n]; print "call:" last[n] } }'
+}
 for route in f16 q8; do
   names $route || { echo "device_failures: without a failure: $(head -n 1 "$work/$route.plain")"; exit 2; }
   grep -E '^(launch|attr):' "$work/$route.calls" | sort -u | sed "s/^/$route /"
-  for kind in alloc copy; do
-    spread $kind "$(grep -c "^$kind:" "$work/$route.calls")" | sed "s/^/$route /"
-  done
+  for kind in alloc copy call; do
+    spread $kind "$(grep -c "^$kind:" "$work/$route.calls")"
+  done >"$work/counted"
+  ends $route >>"$work/counted"
+  sort -u "$work/counted" | sed "s/^/$route /"
 done >"$work/list"
 [ -s "$work/list" ] || { echo "device_failures: nothing to refuse"; exit 2; }
 
@@ -54,7 +63,7 @@ csv=${OUT:-$work}/device_failures.csv
 
 printf '%-6s %-8s %8s %8s\n' route what refused clean
 for route in f16 q8; do
-  for kind in launch attr alloc copy; do
+  for kind in launch attr alloc copy call; do
     awk -F, -v r=$route -v k=$kind: '$1 == r && index($2, k) == 1 { n++; ok += $6 == "PASS" }
       END { if (n) printf "%-6s %-8s %8d %8d\n", r, k, n, ok }' "$csv"
   done

@@ -17,9 +17,8 @@ int main(int argc, char **argv) {
         } else if (strcmp(argv[i], "--op") == 0 && i + 1 < argc) {
             r.only = argv[++i];
         } else {
-            fprintf(
-                stderr,
-                "usage: device_parity [--op embed|rmsnorm|..|attention|fused|scale|far|step] [--quick]\n");
+            fprintf(stderr, "usage: device_parity [--op "
+                            "embed|rmsnorm|..|attention|fused|scale|far|step|session] [--quick]\n");
             return 2;
         }
     }
@@ -32,6 +31,7 @@ int main(int argc, char **argv) {
     parity_scale(&r);
     parity_far(&r);
     parity_steps(&r);
+    parity_session(&r);
     printf("summary,,%d cases,,%d,,,,%s\n", r.n_rows, r.n_bad,
            r.n_rows == 0 ? "ERROR"
            : r.n_bad     ? "FAIL"

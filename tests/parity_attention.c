@@ -104,7 +104,7 @@ static void attention_case(struct rig *r, const struct attention_case *c, const 
 }
 
 static const int head_dims[] = {16, 64, 80, 96, 112, 128, 256};
-static const int groups[] = {1, 2, 3, 4, 5, 7, 8, 17};
+static const int groups[] = {1, 2, 3, 4, 5, 7, 8, 15, 16, 17};
 
 static int refused(const struct attention_case *c) {
     return c->dtype == KV_Q8_0 && c->head_dim % QK_32 != 0;
@@ -157,6 +157,16 @@ static void decode_cases(struct rig *r) {
             }
 }
 
+/* As many chunks as the merge kernels hold at a time, one fewer and one more; each ends with its last position. */
+static void merge_cases(struct rig *r) {
+    static const int chunks[] = {FA_MERGE_FEW - 1, FA_MERGE_FEW, FA_MERGE_FEW + 1,
+                                 FA_MERGE_MAX - 1, FA_MERGE_MAX, FA_MERGE_MAX + 1};
+    for (int i = 0; i < COUNT(chunks); i++) {
+        struct attention_case c = {KV_F16, 2, 3, 64, 1, chunks[i] * FA_CHUNK_DEFAULT - 1, 0, 37};
+        attention_case(r, &c, "decode");
+    }
+}
+
 /* Every instance of the geometry on a few shapes; fa_tq and fa_splits must not matter, fa_tkv and fa_chunk do to both. */
 static void instance_cases(struct rig *r, int tkv, int tq, int chunk, int splits) {
     struct geometry g = {tq, tkv, chunk, splits};
@@ -181,6 +191,7 @@ void parity_attention(struct rig *r) {
     prefill_cases(r);
     decode_cases(r);
     if (!r->quick) {
+        merge_cases(r);
         struct attention_case far = {KV_F16, 1, 2, 64, 1, 131071, 0, 1};
         attention_case(r, &far, "decode");
         far.rows = 3;

@@ -81,12 +81,11 @@ static void swiglu_case(struct rig *r, enum act_kind kind, int64_t rows, int64_t
 
 /* A step of one layer's tail: rope q, rope k, append, attention, act of its output. */
 struct tail_case {
-    int n_kv, group, head_dim, n_rot, rows, batch;
+    int n_kv, group, head_dim, n_rot, rows, batch, pos0, n_ctx;
     enum rope_kind rope;
     enum kv_dtype dtype;
     enum act_kind kind;
 };
-enum { TAIL_CTX = 600 };
 
 static void tail_side(struct rig *r, struct verdict *v, int s, const struct tail_case *c,
                       const struct pair *x, const struct pair *table, const struct pair k[],
@@ -97,17 +96,17 @@ static void tail_side(struct rig *r, struct verdict *v, int s, const struct tail
     int32_t id[BATCH_MAX] = {0}, pos[BATCH_MAX];
     int n_seq = c->batch ? c->rows : 1, replayed, n_head = c->n_kv * c->group;
     int64_t width = (int64_t)n_head * c->head_dim;
-    for (int i = 0; i < c->rows; i++) pos[i] = c->batch ? 40 + 97 * i % 500 : 300 + i;
+    for (int i = 0; i < c->rows; i++) pos[i] = c->batch ? c->pos0 + 97 * i % 500 : c->pos0 + i;
     for (int i = 0; i < n_seq; i++) {
-        struct kv_cache one = {c->dtype, 1, TAIL_CTX, c->n_kv, c->head_dim, k[i].p[s], val[i].p[s]};
+        struct kv_cache one = {c->dtype, 1, c->n_ctx, c->n_kv, c->head_dim, k[i].p[s], val[i].p[s]};
         kv[i] = one;
         kvs[i] = &kv[i];
     }
     struct step st = {c->rows, n_seq, id, pos, kvs};
     struct act act;
     const float *cos = table->p[s];
-    struct rope_table rope = {c->rope, c->n_rot, TAIL_CTX, cos,
-                              cos + (size_t)TAIL_CTX * (size_t)c->n_rot / 2};
+    struct rope_table rope = {c->rope, c->n_rot, c->n_ctx, cos,
+                              cos + (size_t)c->n_ctx * (size_t)c->n_rot / 2};
     (void)act_carve(c->kind, c->rows, width, a->p[s], &act);
     (void)(verdict_call(r, v, s, b->step_begin(b, &st, &replayed, &r->err)) &&
            verdict_call(r, v, s, b->rope(b, &st, &rope, n_head, c->head_dim, x[0].p[s], &r->err)) &&
@@ -127,14 +126,14 @@ static void tail_case(struct rig *r, const struct tail_case *c) {
     verdict_begin(&v, "fused", kind_of(c->kind), c->batch ? "tail_decode" : "tail_prefill",
                   "rows=%d heads=%d/%d head_dim=%d rot=%d kv=%s", c->rows, c->n_kv * c->group, c->n_kv,
                   c->head_dim, c->n_rot, kv_dtype_name(c->dtype));
-    size_t rows = (size_t)c->rows, plane = (size_t)TAIL_CTX * (size_t)kv_width;
+    size_t rows = (size_t)c->rows, plane = (size_t)c->n_ctx * (size_t)kv_width;
     x[0] = floats_in(r, FILL_NORMAL, rows * (size_t)width);
     x[1] = floats_in(r, FILL_NORMAL, rows * (size_t)kv_width);
     x[2] = floats_in(r, FILL_OUTLIER, rows * (size_t)kv_width);
     x[3] = rig_output(r, rows * (size_t)width * 4);
-    struct pair table = floats_in(r, FILL_NORMAL, (size_t)TAIL_CTX * (size_t)c->n_rot);
+    struct pair table = floats_in(r, FILL_NORMAL, (size_t)c->n_ctx * (size_t)c->n_rot);
     struct pair a = rig_output(r, act_carve(c->kind, c->rows, width, NULL, NULL));
-    rig_room(r, c->n_kv * c->group, c->head_dim, TAIL_CTX);
+    rig_room(r, c->n_kv * c->group, c->head_dim, c->n_ctx);
     size_t bytes = c->dtype == KV_F16 ? plane * 2 : plane / QK_32 * sizeof(struct block_q8_0);
     void *cache = rig_memory(bytes);
     for (int i = 0; i < 2 * n_seq; i++) {
@@ -192,7 +191,8 @@ static void products_case(struct rig *r, enum dtype t, enum dtype other, int64_t
 }
 
 static void row_cases(struct rig *r, enum route route) {
-    static const int64_t cols[] = {1, 7, 32, 100, 256, 288, 768, 1024, 1056, 3584, 4096, 4352, 8192, 8448},
+    static const int64_t cols[] = {1,    7,    32,   100,  256,  288,  768,  1024, 1056,
+                                   3584, 4096, 4352, 7936, 8191, 8192, 8193, 8448},
                          wide[] = {8, 32, 100, 256, 896, 2048, 18944}, rows[] = {1, 2, 5, 65};
     int turn = 0;
     for (int kind = ACT_F16; kind <= ACT_Q8_256; kind++) {
@@ -223,12 +223,28 @@ static void tail_cases(struct rig *r, enum route route) {
                                       : turn % 3 == 1 ? 5
                                                       : BATCH_MAX,
                                       turn % 4 != 3,
+                                      turn % 4 != 3 ? 40 : 300,
+                                      600,
                                       turn % 2 ? ROPE_HALF_SPLIT : ROPE_INTERLEAVED,
                                       turn % 5 == 4 ? KV_Q8_0 : KV_F16,
                                       (enum act_kind)kind};
                 tail_case(r, &c);
             }
     }
+}
+
+/* As many chunks as the fused merge holds at a time, one fewer and one more. */
+static void merge_cases(struct rig *r, enum route route) {
+    struct geometry g = geometry_default(ARCH_SM90);
+    g.fa_chunk = 64;
+    rig_open(r, route, &g, 0);
+    for (int n = FA_MERGE_FEW - 1; n <= FA_MERGE_FEW + 1; n++) {
+        enum act_kind kind = route == ROUTE_F16 ? ACT_F16 : n % 2 ? ACT_Q8_32 : ACT_Q8_256;
+        struct tail_case c = {2,      4,   64, 64, 1, 1, n * g.fa_chunk - 1, n * g.fa_chunk, ROPE_HALF_SPLIT,
+                              KV_F16, kind};
+        tail_case(r, &c);
+    }
+    rig_close(r);
 }
 
 void parity_fused(struct rig *r) {
@@ -246,5 +262,6 @@ void parity_fused(struct rig *r) {
                 for (int64_t rows = 1; rows <= GEMV_ROWS; rows += 3)
                     products_case(r, types[t][0], types[t][1], rows, rows % 2 ? 1280 : 3584);
         rig_close(r);
+        merge_cases(r, (enum route)route);
     }
 }

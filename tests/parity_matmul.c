@@ -50,10 +50,27 @@ static void matmul_case(struct rig *r, enum route route, enum dtype t, int64_t n
 static void f16_cases(struct rig *r) {
     static const enum dtype types[] = {DTYPE_F32,  DTYPE_F16,  DTYPE_BF16, DTYPE_Q8_0, DTYPE_Q4_0, DTYPE_Q4_1,
                                        DTYPE_Q5_0, DTYPE_Q5_1, DTYPE_Q4_K, DTYPE_Q5_K, DTYPE_Q6_K};
-    static const int64_t ks[] = {
-        1, 15, 16, 17, GEMM_BK - 1, GEMM_BK, GEMM_BK + 1, 80, GEMV_BK * GEMV_STAGES + 16, 896};
-    static const int64_t ns[] = {1,           GEMV_TILE - 1, GEMV_TILE,   GEMV_TILE + 1,
-                                 GEMM_BN - 1, GEMM_BN,       GEMM_BN + 1, 257};
+    static const int64_t ks[] = {1,
+                                 15,
+                                 16,
+                                 17,
+                                 GEMM_BK - 1,
+                                 GEMM_BK,
+                                 GEMM_BK + 1,
+                                 80,
+                                 GEMV_BK - 1,
+                                 GEMV_BK,
+                                 GEMV_BK + 1,
+                                 GEMM_BK * GEMM_STAGES - 1,
+                                 GEMM_BK * GEMM_STAGES + 1,
+                                 GEMV_BK * GEMV_STAGES - 1,
+                                 GEMV_BK * GEMV_STAGES,
+                                 GEMV_BK * GEMV_STAGES + 1,
+                                 GEMV_BK * GEMV_STAGES + 16,
+                                 896};
+    static const int64_t ns[] = {1,           GEMV_TILE - 1,  GEMV_TILE,   GEMV_TILE + 1,
+                                 GEMM_BN - 1, GEMM_BN,        GEMM_BN + 1, 2 * GEMM_BN - 1,
+                                 2 * GEMM_BN, 2 * GEMM_BN + 1}; /* twice: the wide wgmma tile */
     for (int i = 0; i < COUNT(types); i++)
         for (int j = 0; j < 3; j++)
             matmul_case(r, ROUTE_F16, types[i], 40, 512, j == 0 ? 1 : j == 1 ? 8 : 33, FILL_NORMAL);
@@ -77,8 +94,8 @@ static void q8_cases(struct rig *r) {
                                        DTYPE_Q5_1, DTYPE_Q4_K, DTYPE_Q5_K, DTYPE_Q6_K};
     static const int64_t k32[] = {32, 64, MMQ_BK - 32, MMQ_BK, MMQ_BK + 32, 896},
                          k256[] = {256, 512, 768, 1280, 2304};
-    static const int64_t ns[] = {1,          3,      MMVQ_ROWS_MAX - 1, MMVQ_ROWS_MAX + 1,
-                                 MMQ_BN - 1, MMQ_BN, MMQ_BN + 1,        300};
+    static const int64_t ns[] = {
+        1, 3, MMVQ_ROWS_MAX - 1, MMVQ_ROWS_MAX, MMVQ_ROWS_MAX + 1, MMQ_BN - 1, MMQ_BN, MMQ_BN + 1, 300};
     for (int t = 0; t < COUNT(types); t++) {
         int super = dtype_info((int)types[t])->block == QK_256, n_k = super ? COUNT(k256) : COUNT(k32);
         const int64_t *ks = super ? k256 : k32;

@@ -84,13 +84,14 @@ void verdict_end(struct rig *r, struct verdict *v);
 int rig_wants(const struct rig *r, const char *op);
 
 /* ---- the suites, one file each ---- */
-void parity_rows(struct rig *r);      /* embed rmsnorm act_prepare swiglu add top2: parity_rows.c */
+void parity_rows(struct rig *r);      /* embed rmsnorm act_prepare swiglu add top2 row_sums: parity_rows.c */
 void parity_cache(struct rig *r);     /* rope kv_append: parity_cache.c */
 void parity_matmul(struct rig *r);    /* parity_matmul.c */
 void parity_attention(struct rig *r); /* parity_attention.c */
 void parity_fused(struct rig *r);     /* neighbours that the device merges: parity_fused.c */
 void parity_scale(struct rig *r);     /* a 7B model's products, sampled: parity_scale.c */
 void parity_far(struct rig *r);       /* attention at positions up to 131071, sampled: parity_far.c */
+void parity_session(struct rig *r);   /* no step allocates: parity_session.c */
 void parity_steps(struct rig *r);     /* a small decode step, eager and as a replayed graph: parity_steps.c */
 
 #endif

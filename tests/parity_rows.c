@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../engine/checksum.h"
 #include "../engine/cuda/launch.h"
 #include "../engine/fmath.h"
 #include "parity_rig.h"
@@ -240,6 +241,48 @@ static void top2_cases(struct rig *r) {
     for (int arm = 0; arm < TOP2_ARMS; arm++)
         for (int i = 0; i < COUNT(n) - 2 * r->quick; i++)
             top2_case(r, (enum top2_arm)arm, i % 2 ? 8 : 1, n[i]);
+    for (int rows = TOP2_ROWS - 1; rows <= TOP2_ROWS + 1; rows++) top2_case(r, TOP2_RANDOM, rows, 97);
+}
+
+/* Sums are integers, so the device's are the twin's; the last rows lie where a row is longer than its stride. */
+static void checksum_case(struct rig *r, enum row_kind kind, int64_t n, int64_t cols) {
+    static const char *const names[] = {"f32", "f16", "i8", "i16", "q8_0"};
+    struct verdict v;
+    int64_t stride = cols + ROW_BLOCK;
+    size_t bytes = checksum_offset(kind, n * stride);
+    float *noise = rig_memory(bytes + sizeof *noise);
+    struct row_sum *sums[RIG_SIDES];
+    verdict_begin(&v, "row_sums", names[kind], "plain", "rows=%lld cols=%lld", (long long)n, (long long)cols);
+    fill_floats(r, FILL_SPECIAL, noise, bytes / sizeof *noise + 1);
+    struct pair p = rig_input(r, noise, bytes);
+    for (int s = 0; s < RIG_SIDES; s++) {
+        struct row_span rows = {kind, p.p[s], n, cols, stride};
+        sums[s] = rig_memory((size_t)n * sizeof *sums[s]);
+        memset(sums[s], 0xff, (size_t)n * sizeof *sums[s]);
+        (void)verdict_call(r, &v, s, r->side[s]->row_sums(r->side[s], &rows, sums[s], &r->err));
+    }
+    for (int64_t i = 0; i < n; i++)
+        if (memcmp(&sums[0][i], &sums[1][i], sizeof sums[0][i]) != 0 && v.mismatches++ == 0)
+            v.first = (long)i, v.where = "sum";
+    verdict_end(r, &v);
+    free(noise), free(sums[0]), free(sums[1]);
+}
+
+static void checksum_cases(struct rig *r) {
+    enum { SLICE = CHECKSUM_THREADS * CHECKSUM_PER_THREAD };
+    static const int64_t cols[] = {
+        1,         CHECKSUM_THREADS - 1,       CHECKSUM_THREADS, CHECKSUM_THREADS + 1, SLICE - 1, SLICE,
+        SLICE + 1, SLICE * CHECKSUM_SLICES + 1};
+    for (int kind = ROWS_F32; kind <= ROWS_Q8_0; kind++) {
+        int64_t block = kind == ROWS_Q8_0 ? ROW_BLOCK : 1;
+        for (int i = 0; i < COUNT(cols); i++) {
+            int64_t whole = (cols[i] + block - 1) / block * block;
+            checksum_case(r, (enum row_kind)kind, i % 2 ? 1 : 3, whole);
+        }
+        for (int64_t n = CHECKSUM_ROWS - 1; n <= CHECKSUM_ROWS + 1 - r->quick; n++)
+            checksum_case(r, (enum row_kind)kind, n, block);
+    }
+    checksum_case(r, ROWS_F32, 2 * CHECKSUM_ROWS + 3, 7);
 }
 
 void parity_rows(struct rig *r) {
@@ -251,5 +294,6 @@ void parity_rows(struct rig *r) {
     if (rig_wants(r, "swiglu")) elementwise_cases(r, 0);
     if (rig_wants(r, "add")) elementwise_cases(r, 1);
     if (rig_wants(r, "top2")) top2_cases(r);
+    if (rig_wants(r, "row_sums")) checksum_cases(r);
     rig_close(r);
 }

@@ -96,6 +96,7 @@ static enum status graph_of_calls(struct cuda_context *c, backend_call *call, vo
         if (s == STATUS_OK) s = cuda_settle(c, err); /* one call a launch: nothing waits for a partner */
     }
     cudaError_t e = cudaStreamEndCapture(c->stream, &graph);
+    if (cuda_refused("cudaStreamEndCapture")) e = cudaErrorUnknown; /* a capture must end */
     if (s == STATUS_OK && e != cudaSuccess)
         s = cuda_failed(e, "cudaStreamEndCapture", __FILE__, __LINE__, err);
     if (s == STATUS_OK) {

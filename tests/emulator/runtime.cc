@@ -1,6 +1,7 @@
 /* runtime.cc - the CUDA runtime over the emulated machine: every call is done when it returns, errors stick.
  * Not a device: it calls itself "emulated", so no report can pass for one of a GPU.
- * Idea: an allocation ends at a page that nobody may touch and starts as old bytes, never as zeros.
+ * Idea: an allocation ends at a page that nobody may touch and starts as old bytes, never as zeros; what a process does
+ * not give back is told at its end.
  * Source: CUDA Runtime API reference. Exercise: ctest -R emulator */
 #include "machine.h"
 
@@ -29,6 +30,31 @@ static std::map<void *, std::pair<void *, size_t>> allocations;
 static bool capturing;
 static std::vector<launch> captured;
 static cudaError_t sticky = cudaSuccess;
+
+/* What is handed out and must come back; at the end of the process a line on stderr says what did not. */
+static struct census {
+    long pinned, streams, events, graphs, execs;
+    ~census() {
+        long device = (long)allocations.size(), all = device + pinned + streams + events + graphs + execs;
+        if (all != 0)
+            fprintf(
+                stderr,
+                "emulator: not given back: %ld allocations, %ld page-locked, %ld streams, %ld events, %ld "
+                "graphs, %ld executables\n",
+                device, pinned, streams, events, graphs, execs);
+    }
+} census;
+
+/* One more, or one less, of a kind. */
+static cudaError_t take(long *kind, void *p) {
+    *kind += p != NULL;
+    return p != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+static cudaError_t give(long *kind, void *p) {
+    *kind -= p != NULL;
+    free(p);
+    return cudaSuccess;
+}
 
 void emulated_register(const void *kernel, emulated_binder bind) {
     kernels.emplace(kernel, bind);
@@ -111,12 +137,10 @@ cudaError_t cudaFree(void *p) {
     return cudaSuccess;
 }
 cudaError_t cudaMallocHost(void **p, size_t bytes) {
-    *p = malloc(bytes);
-    return *p != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
+    return take(&census.pinned, *p = malloc(bytes));
 }
 cudaError_t cudaFreeHost(void *p) {
-    free(p);
-    return cudaSuccess;
+    return give(&census.pinned, p);
 }
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind, cudaStream_t) {
     if (capturing) return cudaErrorStreamCaptureUnsupported;
@@ -132,23 +156,19 @@ cudaError_t cudaMemsetAsync(void *dst, int byte, size_t bytes, cudaStream_t) {
 /* ---- streams, events, graphs --------------------------------------------------------------------------------- */
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned) {
-    *s = (cudaStream_t)malloc(1);
-    return *s != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
+    return take(&census.streams, *s = (cudaStream_t)malloc(1));
 }
 cudaError_t cudaStreamDestroy(cudaStream_t s) {
-    free(s);
-    return cudaSuccess;
+    return give(&census.streams, s);
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t) {
     return capturing ? cudaErrorStreamCaptureUnsupported : sticky;
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned) {
-    *e = (cudaEvent_t)malloc(1);
-    return *e != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
+    return take(&census.events, *e = (cudaEvent_t)malloc(1));
 }
 cudaError_t cudaEventDestroy(cudaEvent_t e) {
-    free(e);
-    return cudaSuccess;
+    return give(&census.events, e);
 }
 cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) {
     return sticky;
@@ -164,18 +184,22 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t, enum cudaStreamCaptureMode) {
 cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *graph) {
     capturing = false;
     *graph = (cudaGraph_t) new std::vector<launch>(captured);
+    census.graphs++;
     return sticky;
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long) {
     *exec = (cudaGraphExec_t) new std::vector<launch>(*(std::vector<launch> *)graph);
+    census.execs++;
     return sticky;
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
     delete (std::vector<launch> *)graph;
+    census.graphs--;
     return cudaSuccess;
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
     delete (std::vector<launch> *)exec;
+    census.execs--;
     return cudaSuccess;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t) {
