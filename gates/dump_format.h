@@ -8,6 +8,7 @@
 #include <assert.h>
 
 #include "gates/dump.h"
+#include "gates/file_map.h"
 
 #define DUMP_MAGIC       "FGDUMP1\n"
 #define DUMP_FOOTER_MARK "FGDEND1\n"
@@ -54,11 +55,10 @@ enum status dump_layout_of(const struct dump_header *h, struct dump_layout *out,
 
 /* An open dump. */
 struct dump {
-    char *name;
-    const uint8_t *bytes;
+    struct file_map file;
+    const char *name;     /* of file, as are these */
+    const uint8_t *bytes; /* [size] */
     size_t size;
-    void *map;      /* munmap this, or NULL */
-    uint8_t *owned; /* free this, or NULL */
     struct dump_layout at;
     struct provenance provenance;
     struct dump_results results;

@@ -1,13 +1,8 @@
 /* dump_read.c - the reading half of dump.h: map, verify once, then hand out pointers into the map.
  * Not a parser with modes: a dump is verified as a whole before the first record can be asked for.
  * Source: ours. Exercise: ctest -R unit.dump ; bench_diff */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "gates/dump_format.h"
 
@@ -117,36 +112,30 @@ uint64_t dump_block_end(const dump *d, uint64_t i) {
     return (next + d->at.stride - 1) / d->at.stride;
 }
 
-/* Takes over map and owned, also when it fails. Only the frame is verified. */
-static enum status open_bytes(const uint8_t *bytes, size_t n, const char *name, void *map, uint8_t *owned,
-                              dump **out, struct err *err) {
-    *out = NULL;
+/* Takes over the file, also when it fails. Only the frame is verified. */
+static enum status open_file(struct file_map *file, dump **out, struct err *err) {
     dump *d = calloc(1, sizeof *d);
-    char *copy = malloc(strlen(name) + 1);
-    if (d == NULL || copy == NULL) {
-        if (map != NULL) (void)munmap(map, n);
-        free(owned);
-        free(d);
-        free(copy);
-        return err_set(err, STATUS_NOMEM, "%s: out of memory", name);
+    if (d == NULL) {
+        enum status s = err_set(err, STATUS_NOMEM, "%s: out of memory", file->name);
+        file_map_close(file);
+        return s;
     }
-    memcpy(copy, name, strlen(name) + 1);
-    d->name = copy;
-    d->bytes = bytes;
-    d->size = n;
-    d->map = map;
-    d->owned = owned;
+    d->file = *file;
+    d->name = file->name;
+    d->bytes = file->bytes;
+    d->size = file->size;
     d->invalid = UINT64_MAX;
     d->first_end = UINT64_MAX;
     d->first_without_id = UINT64_MAX;
     provenance_init(&d->provenance);
     enum status s = dump_verify_frame(d, err);
-    if (s != STATUS_OK) {
+    if (s == STATUS_OK)
+        *out = d;
+    else {
+        s = err_prefix(err, s, "%s", d->name);
         dump_close(d);
-        return err_prefix(err, s, "%s", name);
     }
-    *out = d;
-    return STATUS_OK;
+    return s;
 }
 
 /* The other steps. Closes the dump when one fails. */
@@ -166,16 +155,21 @@ static enum status verify_rest(dump **out, struct err *err) {
     return s;
 }
 
-enum status dump_open_owned(uint8_t *bytes, size_t n, const char *name, dump **out, struct err *err) {
-    RETURN_IF_ERROR(open_bytes(bytes, n, name, NULL, bytes, out, err));
+static enum status open_memory(const void *bytes, size_t n, const char *name, uint8_t *owned, dump **out,
+                               struct err *err) {
+    struct file_map file;
+    *out = NULL;
+    RETURN_IF_ERROR(file_map_memory(bytes, n, name, owned, &file, err));
+    RETURN_IF_ERROR(open_file(&file, out, err));
     return verify_rest(out, err);
 }
 
+enum status dump_open_owned(uint8_t *bytes, size_t n, const char *name, dump **out, struct err *err) {
+    return open_memory(bytes, n, name, bytes, out, err);
+}
+
 enum status dump_open_memory(const void *bytes, size_t n, const char *name, dump **out, struct err *err) {
-    if ((uintptr_t)bytes % sizeof(uint64_t) == 0) {
-        RETURN_IF_ERROR(open_bytes(bytes, n, name, NULL, NULL, out, err));
-        return verify_rest(out, err);
-    }
+    if ((uintptr_t)bytes % sizeof(uint64_t) == 0) return open_memory(bytes, n, name, NULL, out, err);
     *out = NULL;
     uint8_t *aligned = malloc(n + 1); /* records are read in place: they need their alignment */
     if (aligned == NULL) return err_set(err, STATUS_NOMEM, "%s: out of memory", name);
@@ -184,19 +178,10 @@ enum status dump_open_memory(const void *bytes, size_t n, const char *name, dump
 }
 
 static enum status open_frame_as(const char *path, const char *name, dump **out, struct err *err) {
+    struct file_map file;
     *out = NULL;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return err_set(err, STATUS_IO, "%s: %s", name, strerror(errno));
-    struct stat st;
-    int usable = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
-    size_t n = usable ? (size_t)st.st_size : 0;
-    void *map = n > 0 ? mmap(NULL, n, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
-    int saved = errno;
-    (void)close(fd);
-    if (!usable) return err_set(err, STATUS_IO, "%s: not a regular file", name);
-    if (map == MAP_FAILED)
-        return err_set(err, STATUS_IO, "%s: mapping %zu bytes: %s", name, n, strerror(saved));
-    return open_bytes(map, n, name, map, NULL, out, err);
+    RETURN_IF_ERROR(file_map_open(path, name, &file, err));
+    return open_file(&file, out, err);
 }
 
 enum status dump_open_frame(const char *path, dump **out, struct err *err) {
@@ -214,9 +199,7 @@ enum status dump_open(const char *path, dump **out, struct err *err) {
 
 void dump_close(dump *d) {
     if (d == NULL) return;
-    if (d->map != NULL) (void)munmap(d->map, d->size);
-    free(d->owned);
-    free(d->name);
+    file_map_close(&d->file);
     provenance_free(&d->provenance);
     free(d);
 }

@@ -11,12 +11,10 @@
 
 enum status file_hash(const char *path, struct hash128 *out, struct err *err) {
     struct stat st;
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) /* a device need not end, nor a pipe begin */
+        return err_set(err, STATUS_IO, "%s: not a regular file", path);
     FILE *f = fopen(path, "rb");
     if (f == NULL) return err_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
-    if (fstat(fileno(f), &st) != 0 || !S_ISREG(st.st_mode)) { /* a device need not end */
-        (void)fclose(f);
-        return err_set(err, STATUS_IO, "%s: not a regular file", path);
-    }
     hash_stream *h = hash_open();
     uint8_t *buffer = malloc(PIECE);
     enum status s = h != NULL && buffer != NULL ? STATUS_OK : err_set(err, STATUS_NOMEM, "out of memory");

@@ -1,7 +1,6 @@
 /* inspect.c - see inspect.h. */
 #include "gates/inspect.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 
 #include "engine/gguf.h"
 #include "gates/dump.h"
+#include "gates/file_map.h"
 #include "gates/tensor_dump.h"
 
 #define VALUES_AT_ONCE 8192 /* a multiple of every dtype's block */
@@ -212,12 +212,11 @@ static enum status inspect_gguf(const char *path, enum table_eol eol, FILE *out,
 
 enum status inspect_file(const char *path, int provenance, enum table_eol eol, FILE *out, struct err *err) {
     char magic[8] = "";
-    FILE *f = fopen(path, "rb");
-    if (f == NULL) return err_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
-    size_t n = fread(magic, 1, sizeof magic, f);
-    int failed = ferror(f), saved = errno;
-    (void)fclose(f);
-    if (failed) return err_set(err, STATUS_IO, "%s: reading: %s", path, strerror(saved));
+    struct file_map file;
+    RETURN_IF_ERROR(file_map_open(path, path, &file, err));
+    size_t n = file.size < sizeof magic ? file.size : sizeof magic;
+    if (n > 0) memcpy(magic, file.bytes, n);
+    file_map_close(&file);
     if (n >= 4 && memcmp(magic, "GGUF", 4) == 0) return inspect_gguf(path, eol, out, err);
     if (n >= 6 && memcmp(magic, "FGTENS", 6) == 0) return inspect_tensor(path, provenance, eol, out, err);
     if (n >= 6 && memcmp(magic, "FGDUMP", 6) == 0) return inspect_dump(path, provenance, eol, out, err);

@@ -2,15 +2,11 @@
 #include "gates/tensor_dump.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "gates/file_map.h"
 #include "gates/file_out.h"
 
 #define MAGIC        "FGTENS1\n"
@@ -40,10 +36,9 @@ static_assert(sizeof(struct tensor_header) == 128, "the header has no padding");
 static_assert(sizeof(struct tensor_footer) == 64, "the footer has no padding");
 
 struct tensor_dump {
-    const uint8_t *bytes;
+    struct file_map file;
+    const uint8_t *bytes; /* of file, [size] */
     size_t size;
-    void *map;
-    uint8_t *owned;
     struct tensor_shape shape;
     uint64_t data_offset, data_bytes;
     struct provenance provenance;
@@ -242,58 +237,49 @@ static enum status verify(tensor_dump *t, struct err *err) {
     return STATUS_OK;
 }
 
-static enum status open_bytes(const void *bytes, size_t n, const char *name, void *map, uint8_t *owned,
-                              tensor_dump **out, struct err *err) {
-    *out = NULL;
+/* Takes over the file, also when it fails. */
+static enum status open_file(struct file_map *file, tensor_dump **out, struct err *err) {
     tensor_dump *t = calloc(1, sizeof *t);
     if (t == NULL) {
-        if (map != NULL) (void)munmap(map, n);
-        free(owned);
-        return err_set(err, STATUS_NOMEM, "%s: out of memory", name);
+        enum status s = err_set(err, STATUS_NOMEM, "%s: out of memory", file->name);
+        file_map_close(file);
+        return s;
     }
-    t->bytes = bytes;
-    t->size = n;
-    t->map = map;
-    t->owned = owned;
+    t->file = *file;
+    t->bytes = file->bytes;
+    t->size = file->size;
     provenance_init(&t->provenance);
     enum status s = verify(t, err);
-    if (s != STATUS_OK) {
+    if (s == STATUS_OK)
+        *out = t;
+    else {
+        s = err_prefix(err, s, "%s", file->name);
         tensor_dump_close(t);
-        return err_prefix(err, s, "%s", name);
     }
-    *out = t;
-    return STATUS_OK;
+    return s;
 }
 
 enum status tensor_dump_open_memory(const void *bytes, size_t n, const char *name, tensor_dump **out,
                                     struct err *err) {
+    struct file_map file;
     *out = NULL;
     uint8_t *copy = malloc(n + 1); /* aligned for every dtype */
     if (copy == NULL) return err_set(err, STATUS_NOMEM, "%s: out of memory", name);
     memcpy(copy, n == 0 ? "" : bytes, n);
-    return open_bytes(copy, n, name, NULL, copy, out, err);
+    RETURN_IF_ERROR(file_map_memory(copy, n, name, copy, &file, err));
+    return open_file(&file, out, err);
 }
 
 enum status tensor_dump_open(const char *path, tensor_dump **out, struct err *err) {
+    struct file_map file;
     *out = NULL;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return err_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
-    struct stat st;
-    int usable = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
-    size_t n = usable ? (size_t)st.st_size : 0;
-    void *map = n > 0 ? mmap(NULL, n, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
-    int saved = errno;
-    (void)close(fd);
-    if (!usable) return err_set(err, STATUS_IO, "%s: not a regular file", path);
-    if (map == MAP_FAILED)
-        return err_set(err, STATUS_IO, "%s: mapping %zu bytes: %s", path, n, strerror(saved));
-    return open_bytes(map, n, path, map, NULL, out, err);
+    RETURN_IF_ERROR(file_map_open(path, path, &file, err));
+    return open_file(&file, out, err);
 }
 
 void tensor_dump_close(tensor_dump *t) {
     if (t == NULL) return;
-    if (t->map != NULL) (void)munmap(t->map, t->size);
-    free(t->owned);
+    file_map_close(&t->file);
     provenance_free(&t->provenance);
     free(t);
 }

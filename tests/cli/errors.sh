@@ -72,7 +72,9 @@ bad=/dev/zero # has no end
 each 'report export @' 'import @ -o x.fgd' 'report html --mutants @ -o x.html' 'generate -f @'
 
 # ---- outputs ----
-mkfifo pipe # stands for a device: nothing but a file may be replaced
+mkfifo pipe # stands for a device: it is not waited for, and nothing but a file may be replaced
+bad=pipe
+each "${models[@]}" "${dumps[@]}" 'inspect @' 'report html --mutants @ -o x.html'
 bad='nowhere/x dir pipe'
 each 'generate -p x -n 1 -o @' 'replay --follow a.fgd -p It~was -o @' 'import a.csv -o @' 'make-model @' \
   'trace --tokens ids.csv --prompt-tokens 2 --capture 1 --values @'
