@@ -136,7 +136,7 @@ static void put_marks(FILE *out, const struct plot *p, const struct scale *s) {
 /* Name and shape of each series, in the head of the drawing. */
 static void put_legend(FILE *out, const struct plot *p) {
     for (int i = 0; i < p->n_series; i++) {
-        int x = WIDTH - RIGHT - 170 * (p->n_series - i);
+        int x = WIDTH - RIGHT - 200 * (p->n_series - i); /* room for 15 letters at a phone's size */
         fprintf(out,
                 i == 0 ? "<path class=\"s0\" d=\"M%d 11l4 4-4 4-4-4z\"/>"
                        : "<path class=\"s1\" d=\"M%d 11l8 8m0-8l-8 8\"/>",

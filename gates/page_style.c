@@ -42,7 +42,9 @@ const char *const page_style[] = {
     ".muted,caption,figcaption,footer{color:var(--muted)}\n"
     ".scroll{overflow-x:auto;margin:.5rem 0}\n"
     "table{border-collapse:collapse;width:100%;font-size:.95rem}\n"
-    "caption{text-align:left;padding:.2rem 0;font-size:.9rem}\n"
+    /* not as narrow as a narrow table, nor cut at the window where a wide one scrolls */
+    "caption{text-align:left;padding:.2rem 0;font-size:.9rem;min-width:16rem;max-width:min(60rem,calc(100vw "
+    "- 2rem))}\n"
     "th,td{padding:.3rem .9rem .3rem 0;text-align:left;vertical-align:top;border-bottom:1px solid "
     "var(--line)}\n"
     "thead th{border-bottom:2px solid var(--line);font-size:.88rem;color:var(--muted)}\n"
@@ -89,11 +91,13 @@ const char *const page_style[] = {
     "@media (max-width:40rem){body{padding:.7rem}h1{font-size:1.35rem}.sides{grid-template-columns:1fr}"
     "dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:.4rem}svg text{font-size:22px}svg "
     ".thin{display:none}"
-    "table{font-size:.88rem}}\n"
+    "table{font-size:.88rem}td.what{min-width:26rem}}\n"
     "@media (prefers-reduced-motion:reduce){html{scroll-behavior:auto}}\n"
     "@media "
     "print{:root{--bg:#fff;--fg:#000;--soft:#fff;--line:#999;--muted:#333;--good:#000;--bad:#000;--warn:#000;"
     "--a:#000;--b:#555;--band:#ddd;--mark:#eee;--link:#000}body{max-width:none;padding:0;font-size:10pt}"
     "nav,.skip{display:none}.scroll{overflow:visible}section,article,figure,tr{break-inside:avoid}"
+    "table,thead th{font-size:8pt}th,td{padding:.15rem .5rem .15rem 0}td.n,.mono{font-size:1em}"
+    "td.wrap,td.what{min-width:0}caption{font-size:8pt;max-width:42rem}"
     "section{break-inside:auto}h2,h3{break-after:avoid}a{text-decoration:none}}\n",
     NULL};

@@ -15,7 +15,7 @@ unset FORKGATE_FAULT FORKGATE_FAULT_LOG
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 head -c 330 "$src/fixtures/prompts/boat-2k.txt" >"$work/short" # some 90 tokens: two chunks of 64 keys
-head -c 2000 "$src/fixtures/prompts/boat-2k.txt" >"$work/long" # five steps of 128
+head -c 1300 "$src/fixtures/prompts/boat-2k.txt" >"$work/long" # three steps of 128
 models=$src/fixtures/models
 "$forkgate" make-model --from "$models/seedling-f16.gguf" --quant q4_k_m "$work/mixed.gguf" >/dev/null || exit 2
 "$forkgate" make-model --from "$models/seedling-f16.gguf" --quant q4_0 "$work/q4_0.gguf" >/dev/null || exit 2
@@ -85,7 +85,7 @@ named=0 missed=0 quiet=0
 commit=$("$forkgate" --version | sed -nE 's/^forkgate.*\(([0-9a-f]{12}).*/\1/p' | head -1)
 show() { # RESULT: one row
   printf '%-16s %-7s %-16s %-34s %-15s %s\n' "$id" "$s" "$ops_planted" "$at" "$verdict" "$1"
-  [ -z "${CSV:-}" ] || echo "$(date -u +%F),$backend,$commit,${all:+ALL=1 }tests/explain_faults.sh,$id,$s,$ops_planted,$op,\"$at\",$verdict,\"$1\"" >>"$CSV"
+  [ -z "${CSV:-}" ] || echo "$(date -u +%F),$backend,$commit,${all:+ALL=1 }${SETUPS:+SETUPS='$SETUPS' }tests/explain_faults.sh,$id,$s,$ops_planted,$op,\"$at\",$verdict,\"$1\"" >>"$CSV"
 }
 [ -z "${CSV:-}" ] || echo 'date,backend,commit,command,fault,setup,planted_op,named_op,named,verdict,result' >"$CSV"
 printf '%-16s %-7s %-16s %-34s %-15s %s\n' fault set-up planted 'named first' verdict result

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """html_browser.py - opens a report in headless Chromium and looks at it as a reader would.
 Not a screenshot comparison: it asks the page what it shows. No message on the console, no request beyond the file, no
-sideways scrolling on a phone, another background in the dark, the fork's link leads to the fork, every drawing has a size.
+sideways scrolling on a phone or on paper, another background in the dark, the fork's link leads to the fork, every drawing
+has a size.
 Source: ours; the DevTools protocol over a pipe. Exercise: ctest -R html_browser
 usage: html_browser.py CHROMIUM PAGE.html [PREFIX for screenshots]"""
 import base64
@@ -84,17 +85,18 @@ def look(b, url, prefix):
         bottom = b.ask("document.documentElement.getBoundingClientRect().bottom - innerHeight")
         check(-1 <= top < 300 or bottom < 5, f"the fork is {top} pixels down after its link was followed")
         b.ask("window.scrollTo(0, 0)")
-    sizes = (("desktop", 1100, "light"), ("phone", 390, "light"), ("dark", 1100, "dark"))
+    # 718: what a sheet of A4 leaves between the browser's margins; it is white whatever the screen likes
+    sizes = (("desktop", 1100, "light"), ("phone", 390, "light"), ("dark", 1100, "dark"), ("print", 718, "dark"))
     colours = []
     for name, width, scheme in sizes:
         b.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 500)
-        b.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        b.call("Emulation.setEmulatedMedia", media="print" if name == "print" else "", features=[{"name": "prefers-color-scheme", "value": scheme}])
         check(b.ask("document.documentElement.scrollWidth <= innerWidth"), f"{name}: the page scrolls sideways")
         colours.append(b.ask("getComputedStyle(document.body).backgroundColor"))
         if prefix:
             shot = b.call("Page.captureScreenshot", captureBeyondViewport=True, format="png")
             open(f"{prefix}-{name}.png", "wb").write(base64.b64decode(shot["data"]))
-    check(colours[0] == colours[1] != colours[2], f"the dark scheme has the colours {colours}")
+    check(colours[0] == colours[1] == colours[3] != colours[2], f"the dark scheme has the colours {colours}")
     for e in b.events:
         method, params = e.get("method"), e.get("params", {})
         check(method not in ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"), f"console: {params}")
