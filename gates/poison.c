@@ -7,7 +7,7 @@
 
 uint32_t poison_word(size_t i, int salt) {
     uint32_t payload = (uint32_t)(i * 2654435761u) >> 12; /* 20 bits that change with every position */
-    return (salt != 0 ? 0xffa00001u : 0x7f800001u) | payload << 1;
+    return salt != 0 ? 0xffa00000u | (payload ^ 0xfffffu) << 1 : 0x7f800001u | payload << 1;
 }
 
 static void pattern(uint8_t *out, size_t bytes, size_t first_word, int salt) {
@@ -92,4 +92,15 @@ enum status poison_check(const struct guarded *g, size_t *damaged, char where[64
     if (*damaged == 0 && behind > 0) (void)snprintf(where, 64, "%zu bytes after the end", at);
     *damaged += behind;
     return STATUS_OK;
+}
+
+enum status poison_left(const struct guarded *g, int salt, uint8_t *left, struct err *err) {
+    if (g->bytes == 0) return STATUS_OK;
+    uint8_t *want = malloc(g->bytes);
+    if (want == NULL) return err_set(err, STATUS_NOMEM, "poison: %zu bytes refused", g->bytes);
+    pattern(want, g->bytes, 0, salt);
+    enum status s = g->backend->copy_out(g->backend, left, g->data, g->bytes, err);
+    for (size_t i = 0; s == STATUS_OK && i < g->bytes; i++) left[i] = left[i] == want[i];
+    free(want);
+    return s;
 }

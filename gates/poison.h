@@ -18,7 +18,7 @@ struct guarded {
     size_t bytes; /* of data */
 };
 
-/* The poison of 32-bit word i under salt (0 or 1; the two patterns differ in every word). */
+/* The poison of 32-bit word i under salt (0 or 1; the two patterns differ in every byte). */
 uint32_t poison_word(size_t i, int salt);
 
 /* Allocates and poisons guards and data (salt 0). bytes may be 0. */
@@ -33,5 +33,9 @@ enum status poison_fill(struct guarded *g, int salt, struct err *err);
 
 /* Bytes of the guards that no longer hold their pattern; *where names the first ("3 bytes after the end"). */
 enum status poison_check(const struct guarded *g, size_t *damaged, char where[64], struct err *err);
+
+/* left[i], for each byte of the data: 1 where it still holds its poison of this salt. The two salts differ in every byte, so
+ * one that is left under both was never written, whatever the type of the values. left: [g->bytes] */
+enum status poison_left(const struct guarded *g, int salt, uint8_t *left, struct err *err);
 
 #endif

@@ -43,7 +43,7 @@ static enum status run_op(struct op_bench *b, struct op_io *io, float *got, stru
     RETURN_IF_ERROR(upload_caches(b, s, caches, &step, err));
     struct backend *on = b->subject;
     size_t room_bytes = on->attention_room(on, s->n_head, s->head_dim, caches[0].n_ctx, NULL);
-    RETURN_IF_ERROR(bench_output(b, room_bytes, &room, err));
+    RETURN_IF_ERROR(bench_scratch(b, room_bytes, &room, err));
     (void)on->attention_room(on, s->n_head, s->head_dim, caches[0].n_ctx, room);
     RETURN_IF_ERROR(bench_input(b, s->q + (size_t)s->from * row, bytes, &q, err));
     RETURN_IF_ERROR(bench_output(b, bytes, &o, err));

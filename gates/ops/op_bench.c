@@ -47,6 +47,7 @@ static struct guarded *new_buffer(struct op_bench *b) {
     if (b->n_buffers == BENCH_BUFFERS) return NULL;
     struct guarded *g = &b->buffers[b->n_buffers];
     memset(g, 0, sizeof *g);
+    b->is_output[b->n_buffers] = 0;
     return g;
 }
 
@@ -59,13 +60,19 @@ enum status bench_input(struct op_bench *b, const void *host, size_t bytes, void
     return STATUS_OK;
 }
 
-enum status bench_output(struct op_bench *b, size_t bytes, void **out, struct err *err) {
+enum status bench_scratch(struct op_bench *b, size_t bytes, void **out, struct err *err) {
     struct guarded *g = new_buffer(b);
     if (g == NULL) return err_set(err, STATUS_LIMIT, "bench: more than %d buffers", BENCH_BUFFERS);
     RETURN_IF_ERROR(poison_alloc(b->subject, bytes, g, err));
     b->n_buffers++;
     *out = g->data;
     return b->salt == 0 ? STATUS_OK : poison_fill(g, b->salt, err);
+}
+
+enum status bench_output(struct op_bench *b, size_t bytes, void **out, struct err *err) {
+    RETURN_IF_ERROR(bench_scratch(b, bytes, out, err));
+    b->is_output[b->n_buffers - 1] = 1;
+    return STATUS_OK;
 }
 
 enum status bench_read(struct op_bench *b, void *host, const void *data, size_t bytes, struct err *err) {
@@ -83,6 +90,14 @@ static int same_geometry(const struct geometry *a, const struct geometry *b) {
            a->fa_splits == b->fa_splits;
 }
 
+/* The oldest goes, but never the one that the case's arms still run on. */
+static void drop_oldest(struct op_bench *b) {
+    int i = b->open[0].backend == b->subject;
+    b->open[i].backend->close(b->open[i].backend);
+    b->n_open--;
+    memmove(&b->open[i], &b->open[i + 1], sizeof b->open[0] * (size_t)(b->n_open - i));
+}
+
 enum status bench_backend(struct op_bench *b, enum route route, const struct geometry *g, int is_twin,
                           struct backend **out, struct err *err) {
     for (int i = 0; i < b->n_open; i++) {
@@ -91,11 +106,7 @@ enum status bench_backend(struct op_bench *b, enum route route, const struct geo
         *out = b->open[i].backend;
         return STATUS_OK;
     }
-    if (b->n_open == BENCH_BACKENDS) { /* the oldest goes; nothing outlives a run */
-        b->open[0].backend->close(b->open[0].backend);
-        memmove(&b->open[0], &b->open[1], sizeof b->open[0] * (BENCH_BACKENDS - 1));
-        b->n_open--;
-    }
+    if (b->n_open == BENCH_BACKENDS) drop_oldest(b);
     struct backend_config config = b->ctx->config.compute;
     config.route = route;
     config.geometry = *g;
@@ -143,6 +154,20 @@ static enum status check_guards(struct op_bench *b, struct bench_run *report, st
     return STATUS_OK;
 }
 
+static enum status read_left(struct op_bench *b, struct bench_run *report, struct err *err) {
+    void *left;
+    for (int i = 0; i < b->n_buffers; i++) report->n_left += b->is_output[i] ? b->buffers[i].bytes : 0;
+    RETURN_IF_ERROR(bench_host(b, report->n_left, 1, &left, err));
+    report->left = left;
+    size_t at = 0;
+    for (int i = 0; i < b->n_buffers; i++) {
+        if (!b->is_output[i]) continue;
+        RETURN_IF_ERROR(poison_left(&b->buffers[i], b->salt, report->left + at, err));
+        at += b->buffers[i].bytes;
+    }
+    return STATUS_OK;
+}
+
 static enum status run_and_check(struct op_bench *b, struct op_io *io, float *got, struct bench_run *report,
                                  struct err *err) {
     uint64_t before[BACKEND_KERNELS_MAX] = {0}, after[BACKEND_KERNELS_MAX] = {0};
@@ -154,6 +179,7 @@ static enum status run_and_check(struct op_bench *b, struct op_io *io, float *go
     report->launches = total_calls(b->subject, after) - launches;
     note_kernels(b, before);
     b->ran_on = b->subject->name;
+    RETURN_IF_ERROR(read_left(b, report, err));
     return check_guards(b, report, err);
 }
 

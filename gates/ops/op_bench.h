@@ -60,6 +60,7 @@ struct op_bench {
     } open[BENCH_BACKENDS];
     int n_open;
     struct guarded buffers[BENCH_BUFFERS]; /* of the current run */
+    int is_output[BENCH_BUFFERS];
     int n_buffers;
     void *host[BENCH_HOST]; /* of the current case */
     int n_host;
@@ -82,9 +83,11 @@ enum status bench_doubles(struct op_bench *b, size_t n, double **out, struct err
 enum status bench_floats(struct op_bench *b, size_t n, float **out, struct err *err);
 /* Allocates io->truth and io->scale for io->n. */
 enum status bench_truth(struct op_bench *b, struct op_io *io, struct err *err);
-/* Backend memory between guards, until the end of the run: an input, or an output full of poison. */
+/* Backend memory between guards, until the end of the run: an input; an output full of poison, every byte of which the op
+ * must write; scratch full of poison, of which it need not. An op in place has no output: its values are its inputs. */
 enum status bench_input(struct op_bench *b, const void *host, size_t bytes, void **out, struct err *err);
 enum status bench_output(struct op_bench *b, size_t bytes, void **out, struct err *err);
+enum status bench_scratch(struct op_bench *b, size_t bytes, void **out, struct err *err);
 enum status bench_read(struct op_bench *b, void *host, const void *data, size_t bytes, struct err *err);
 
 /* A backend of the candidate's kind (or, is_twin, the CPU twin) for this route and geometry; the bench closes it. */
@@ -97,6 +100,8 @@ struct bench_run {
     size_t damaged;
     char where[64];
     uint64_t launches, overflows;
+    uint8_t *left; /* [n_left] poison_left of the outputs, one behind the other; until the next case */
+    size_t n_left;
 };
 enum status bench_run_once(struct op_bench *b, struct op_io *io, struct backend *subject, int salt,
                            float *got, struct bench_run *report, struct err *err);
