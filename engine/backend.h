@@ -178,6 +178,9 @@ struct device_info {
 /* STATUS_UNSUPPORTED and the reason in err ("built without CUDA", "no CUDA device: ...") where there is none. */
 enum status backend_cuda_device(struct device_info *out, struct err *err);
 
+/* Rows, sequences and positions that make no step: STATUS_USAGE, STATUS_LIMIT (past the cache) or STATUS_UNSUPPORTED. */
+enum status step_check(const struct step *s, enum route route, struct err *err);
+
 /* `waiting` and `row_sums` of a backend whose ops are done when they return and whose memory is the host's. */
 int host_waiting(struct backend *self, struct kernel_count out[BACKEND_KERNELS_MAX], int *n);
 enum status host_row_sums(struct backend *self, const struct row_span *rows, struct row_sum *host,

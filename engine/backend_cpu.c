@@ -172,23 +172,7 @@ static void cpu_weight_free(struct backend *self, struct weight *w) {
 static enum status cpu_step_begin(struct backend *self, const struct step *s, int *replayed,
                                   struct err *err) {
     *replayed = 0;
-    if (s->n_rows < 1 || s->n_rows > CHUNK_MAX)
-        return err_set(err, STATUS_USAGE, "step: %d rows (1 to %d)", s->n_rows, CHUNK_MAX);
-    if (s->n_seq != 1 && (s->n_seq != s->n_rows || s->n_seq > BATCH_MAX))
-        return err_set(err, STATUS_USAGE, "step: %d sequences for %d rows (1, or one a row up to %d)",
-                       s->n_seq, s->n_rows, BATCH_MAX);
-    for (int r = 0; r < s->n_rows; r++) {
-        const struct kv_cache *kv = s->kv[s->n_seq == 1 ? 0 : r];
-        if (s->pos[r] < 0 || s->pos[r] >= kv->n_ctx)
-            return err_set(err, STATUS_LIMIT, "step: row %d has position %d in a cache of %d", r,
-                           (int)s->pos[r], kv->n_ctx);
-        if (s->n_seq == 1 && s->pos[r] != s->pos[0] + r)
-            return err_set(err, STATUS_USAGE, "step: row %d of a prompt has position %d, not %d", r,
-                           (int)s->pos[r], (int)s->pos[0] + r);
-        if ((kv->dtype == KV_F32) && self->config.route != ROUTE_F32)
-            return err_set(err, STATUS_UNSUPPORTED, "step: an f32 cache needs route f32");
-    }
-    return STATUS_OK;
+    return step_check(s, self->config.route, err);
 }
 
 static enum status cpu_step_end(struct backend *self, const struct step *s, struct err *err) {
