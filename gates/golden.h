@@ -41,8 +41,8 @@ struct golden_set {
     struct hash128 manifest; /* of the manifest's bytes as read; zero when there is none */
 };
 
-/* Reads dir/manifest.csv; a missing file is an empty set. STATUS_FORMAT names the record: bad field, repeated name or key,
- * a file name that leaves the folder. */
+/* Reads dir/manifest.csv; a missing file is an empty set where there is no dump either. STATUS_FORMAT: dumps without a
+ * manifest; else it names the record: bad field, repeated name or key, a file name that leaves the folder. */
 enum status golden_load(const char *dir, struct golden_set *out, struct err *err);
 void golden_free(struct golden_set *s);
 /* The manifest as text (malloc'ed), entries sorted by name. */

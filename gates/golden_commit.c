@@ -56,12 +56,22 @@ static void sweep_folder(const struct golden_set *s, const char *name) {
     (void)closedir(d);
 }
 
-/* Dumps that the manifest on disk does not name, in every folder ARCH-ROUTE, and what killed refreshes left. */
-static void sweep_orphans(const struct golden_set *s) {
+/* Was this folder ARCH-ROUTE run? Nothing is known of what lies in another. */
+static int was_run(const struct refresh_plan *p, const char *folder) {
+    size_t n = strlen(folder);
+    for (size_t i = 0; i < p->n; i++)
+        if (strncmp(p->items[i].entry.file, folder, n) == 0 && p->items[i].entry.file[n] == '/') return 1;
+    return 0;
+}
+
+/* Dumps that the manifest on disk does not name, in the folders that were run, and what killed refreshes left. An empty
+ * manifest names no dump: beside it all of them would be orphans, so none is. */
+static void sweep_orphans(const struct refresh_plan *p) {
+    const struct golden_set *s = p->set;
     DIR *d = opendir(s->dir);
     if (d == NULL) return;
     for (struct dirent *f; (f = readdir(d)) != NULL;)
-        if (strncmp(f->d_name, "sm_", 3) == 0)
+        if (s->n > 0 && was_run(p, f->d_name))
             sweep_folder(s, f->d_name);
         else if (strncmp(f->d_name, MANIFEST_TEMP, strlen(MANIFEST_TEMP)) == 0)
             sweep(s->dir, f->d_name);
@@ -162,26 +172,33 @@ static enum status next_set(const struct refresh_plan *p, const char *reason, st
     return STATUS_OK;
 }
 
-static enum status put_manifest(const struct refresh_plan *p, const char *reason, struct err *err) {
-    struct golden_set next;
+static enum status put_manifest(const struct golden_set *set, struct err *err) {
     char path[2304], *text = NULL;
     size_t n = 0;
-    RETURN_IF_ERROR(next_set(p, reason, &next, err));
-    enum status s = golden_format(&next, &text, &n, err);
-    free(next.entries);
-    (void)snprintf(path, sizeof path, "%s/manifest.csv", p->set->dir);
+    (void)snprintf(path, sizeof path, "%s/manifest.csv", set->dir);
+    enum status s = golden_format(set, &text, &n, err);
     if (s == STATUS_OK) s = file_out_whole(path, text, n, err);
     free(text);
     return s;
 }
 
+static int has_manifest(const struct golden_set *s) {
+    static const struct hash128 none;
+    return !hash_equal(&s->manifest, &none);
+}
+
 static enum status commit_locked(const struct refresh_plan *p, const char *reason, struct err *err) {
+    struct golden_set next;
     RETURN_IF_ERROR(check_unmoved(p->set, err));
-    sweep_orphans(p->set);
+    if (!has_manifest(p->set)) RETURN_IF_ERROR(put_manifest(p->set, err)); /* the empty set: golden_load */
+    sweep_orphans(p);
     for (size_t i = 0; i < p->n; i++)
         if (p->items[i].state == REFRESH_CHANGED || p->items[i].state == REFRESH_NEW)
             RETURN_IF_ERROR(put_dump(p->set, &p->items[i], err));
-    return put_manifest(p, reason, err);
+    RETURN_IF_ERROR(next_set(p, reason, &next, err));
+    enum status s = put_manifest(&next, err);
+    free(next.entries);
+    return s;
 }
 
 enum status refresh_commit(const struct refresh_plan *p, const char *reason, struct err *err) {

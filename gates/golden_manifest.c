@@ -1,4 +1,5 @@
 /* golden_manifest.c - golden/manifest.csv in and out. See golden.h. */
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,6 +122,33 @@ static enum status get_entries(const table *t, struct golden_set *s, struct err 
     return STATUS_OK;
 }
 
+static int holds_dump(const char *dir, const char *folder) {
+    char path[4096];
+    int found = 0;
+    (void)snprintf(path, sizeof path, "%s/%s", dir, folder);
+    DIR *d = opendir(path);
+    for (const struct dirent *f; d != NULL && !found && (f = readdir(d)) != NULL;) {
+        size_t n = strlen(f->d_name);
+        found = n > 4 && strcmp(f->d_name + n - 4, ".fgd") == 0;
+    }
+    if (d != NULL) (void)closedir(d);
+    return found;
+}
+
+/* No manifest is the empty set before the first refresh, which writes one before any dump: dumps without one have lost it,
+ * and everything in them would pass as new. */
+static enum status without_manifest(const char *dir, struct err *err) {
+    enum status s = STATUS_OK;
+    DIR *d = opendir(dir);
+    for (const struct dirent *f; d != NULL && s == STATUS_OK && (f = readdir(d)) != NULL;)
+        if (strncmp(f->d_name, "sm_", 3) == 0 && holds_dump(dir, f->d_name))
+            s = err_set(err, STATUS_FORMAT,
+                        "%s/manifest.csv is gone, and %s holds dumps: bring it back (git checkout)", dir,
+                        f->d_name);
+    if (d != NULL) (void)closedir(d);
+    return s;
+}
+
 enum status golden_load(const char *dir, struct golden_set *out, struct err *err) {
     char path[2304], *bytes = NULL;
     size_t n = 0;
@@ -128,7 +156,7 @@ enum status golden_load(const char *dir, struct golden_set *out, struct err *err
     if (strlen(dir) >= sizeof out->dir) return err_set(err, STATUS_USAGE, "golden: folder name too long");
     (void)snprintf(out->dir, sizeof out->dir, "%s", dir);
     (void)snprintf(path, sizeof path, "%s/manifest.csv", dir);
-    if (access(path, F_OK) != 0 && errno == ENOENT) return STATUS_OK;
+    if (access(path, F_OK) != 0 && errno == ENOENT) return without_manifest(dir, err);
     RETURN_IF_ERROR(slurp_any(path, &bytes, &n, err));
     out->manifest = hash_bytes(bytes, n);
     table *t = NULL;

@@ -2,7 +2,7 @@
  * Not a way to turn red green: a plan with a refusal cannot be committed, and no bound is ever touched.
  * Idea: new dumps are written and synced under their content hash first; nothing refers to them until the manifest is
  * renamed over the old one. Killed at any moment, the old or the new set is there, whole. Files that no line names are
- * orphans; the next commit removes them.
+ * orphans; the next commit that writes to their folder removes them.
  * Source: DESIGN of forkgate, section 7. Exercise: ctest -R unit.golden_refresh */
 #ifndef FORKGATE_GOLDEN_REFRESH_H
 #define FORKGATE_GOLDEN_REFRESH_H

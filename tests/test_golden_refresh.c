@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -295,6 +296,71 @@ Test(golden_refresh, killed_at_any_step_the_old_or_the_new_set_is_whole, .timeou
     }
     cr_assert(killed >= 12 && saw_old >= 10 && saw_new >= 2, "%d kills, %d old, %d new", killed, saw_old,
               saw_new);
+}
+
+/* Without a manifest everything would be new, and what was there an orphan. */
+Test(golden_refresh, dumps_without_a_manifest_are_damage_and_stay) {
+    commit_base();
+    char manifest[128], dump_path[256];
+    struct golden_set set;
+    (void)snprintf(manifest, sizeof manifest, "%s/manifest.csv", sample_dir);
+    (void)snprintf(dump_path, sizeof dump_path, "%s/%s", sample_dir, entry_of("sm_90-f16/watson").file);
+    cr_assert_eq(remove(manifest), 0);
+    cr_assert_eq(golden_load(sample_dir, &set, &err), STATUS_FORMAT);
+    cr_assert(strstr(err.message, "manifest.csv is gone, and sm_90-f16 holds dumps") != NULL, "%s",
+              err.message);
+    cr_assert_eq(access(dump_path, F_OK), 0);
+}
+
+/* An empty manifest, as a first refresh leaves it when it is killed, names nothing; a refresh of one route says nothing of
+ * the other's folder. */
+Test(golden_refresh, only_what_was_run_is_swept_and_nothing_beside_an_empty_manifest) {
+    char stray[2][128], manifest[128];
+    static const char *const folders[2] = {"sm_90-f16", "sm_90-q8"};
+    for (int i = 0; i < 2; i++) {
+        (void)snprintf(stray[i], sizeof stray[i], "%s/%s", sample_dir, folders[i]);
+        cr_assert_eq(mkdir(stray[i], 0755), 0);
+        (void)snprintf(stray[i], sizeof stray[i], "%s/%s/deadbeef.fgd", sample_dir, folders[i]);
+        fclose(fopen(stray[i], "w"));
+    }
+    (void)snprintf(manifest, sizeof manifest, "%s/manifest.csv", sample_dir);
+    struct golden_set empty = {"", NULL, 0, {{0}}};
+    char *text = NULL;
+    size_t n = 0;
+    cr_assert_eq(golden_format(&empty, &text, &n, &err), STATUS_OK, "%s", err.message);
+    FILE *f = fopen(manifest, "wb");
+    fwrite(text, 1, n, f);
+    fclose(f);
+    free(text);
+    commit_base();
+    for (int i = 0; i < 2; i++)
+        cr_assert_eq(access(stray[i], F_OK), 0, "swept beside an empty manifest: %d", i);
+    cr_assert_eq(refresh(moved_at_63(), "*", "why", NULL), STATUS_OK, "%s", err.message);
+    cr_assert_neq(access(stray[0], F_OK), 0, "an orphan of what was run");
+    cr_assert_eq(access(stray[1], F_OK), 0, "swept in the folder of a route that was not run");
+}
+
+Test(golden_refresh, a_first_refresh_killed_at_any_step_can_be_made_again, .timeout = 60) {
+    int killed = 0, again = 0;
+    for (int at = 1;; at++) {
+        int status = refresh_until(at);
+        if (WIFEXITED(status)) {
+            cr_assert_eq(WEXITSTATUS(status), 0, "the whole refresh failed");
+            break;
+        }
+        killed++;
+        struct golden_set set;
+        cr_assert_eq(golden_load(sample_dir, &set, &err), STATUS_OK, "after step %d: %s", at, err.message);
+        cr_assert(set.n == 0 || set.n == 2, "%zu goldens after step %d", set.n, at);
+        if (set.n == 0) {
+            again++;
+            cr_assert_eq(refresh_until(INT_MAX), 0, "after step %d", at);
+        }
+        golden_free(&set);
+        sample_folder_remove();
+        sample_folder();
+    }
+    cr_assert(killed >= 12 && again >= 10, "%d kills, %d times again", killed, again);
 }
 
 Test(golden_refresh, orphans_go_with_the_next_refresh) {
