@@ -32,7 +32,7 @@ struct evidence {
     char metric[32];     /* "max_abs", "bits", "count" */
     double value, bound; /* accepted only by value <= bound; NaN where there is none */
     enum verdict verdict;
-    char grade[16]; /* measured | derived | queried | recorded */
+    char grade[16]; /* measured | derived | queried | recorded | self (a golden of this very commit) */
     uint64_t seed;
     char ref[40], got[40]; /* hash or number compared */
     char provenance[40];   /* id: hash of the run's provenance text */

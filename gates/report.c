@@ -95,7 +95,7 @@ static int verdict_from_name(const char *name) {
 }
 
 static int is_grade(const char *name) {
-    static const char *const grades[] = {"measured", "derived", "queried", "recorded"};
+    static const char *const grades[] = {"measured", "derived", "queried", "recorded", "self"};
     for (size_t i = 0; i < sizeof grades / sizeof grades[0]; i++)
         if (strcmp(grades[i], name) == 0) return 1;
     return 0;

@@ -40,10 +40,9 @@ void tolerance_arm_free(struct tolerance_arm *a) {
 /* The other side's logit of id. A record holds two: an id that is not among them lies at or below the second. */
 static float logit_of(const struct dump_record *r, int32_t id, float base, int *bounded) {
     if (id == r->id1) return r->logit1;
-    if (r->flags & DUMP_NO_TOP2)
-        return base; /* nothing is known: no change is claimed, one bound is counted */
-    if (id == r->id2) return r->logit2;
+    if (!(r->flags & DUMP_NO_TOP2) && id == r->id2) return r->logit2;
     (*bounded)++;
+    if (r->flags & DUMP_NO_TOP2) return base; /* nothing is known: no change is claimed */
     return r->logit2 < base ? r->logit2 : base;
 }
 

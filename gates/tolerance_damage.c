@@ -139,7 +139,7 @@ enum status damage_is_seen(const dump *base, const dump *damaged, enum damage da
 
 /* ---- the floor ------------------------------------------------------------------------------------------------- */
 #define SWEEP_FROM  0x1p-22
-#define SWEEP_STEPS 22 /* up to a factor of 2 */
+#define SWEEP_STEPS 23 /* the last is 1: a factor of 2 */
 #define SWEEP_FINER 5  /* halvings of the last step */
 
 static enum status scaled_is_seen(const dump *d, uint64_t at, double x, double delta, int *seen,

@@ -62,6 +62,19 @@ Test(report, csv_gives_the_same_rows_back_whatever_their_text_holds) {
     remove(path);
 }
 
+/* "self" is what a golden of the build's own commit is, right after a refresh. */
+Test(report, every_grade_is_read_back) {
+    static const char *const grades[] = {"measured", "derived", "queried", "recorded", "self"};
+    struct evidence *back;
+    size_t n;
+    for (int i = 0; i < 5; i++) strcpy(rows[i].grade, grades[i]);
+    cr_assert_eq(report_write_csv(path, NULL, TABLE_LF, rows, N, &err), STATUS_OK);
+    cr_assert_eq(report_read_csv(path, &back, &n, &err), STATUS_OK, "%s", err.message);
+    for (int i = 0; i < 5; i++) cr_assert_str_eq(back[i].grade, grades[i]);
+    free(back);
+    remove(path);
+}
+
 Test(report, a_row_whose_numbers_contradict_its_verdict_is_refused) {
     rows[2].value = 2; /* above its bound, yet PASS */
     cr_assert_eq(report_write_csv(path, NULL, TABLE_LF, rows, N, &err), STATUS_OK);

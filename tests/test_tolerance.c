@@ -82,6 +82,23 @@ Test(tolerance, an_id_that_left_the_top_two_is_known_from_below) {
     tolerance_arm_free(&a);
 }
 
+/* A side that recorded its top-1 only: no change is claimed, and each logit that nothing is known of is counted. */
+Test(tolerance, logits_that_were_not_recorded_are_counted_as_unknown) {
+    for (int other = 0; other < 2; other++) {
+        struct made m = make_begin(NULL, 0, keys), f = make_begin(NULL, 0, keys);
+        make_record(&m, greedy(1, 20.0f, 2, 19.0f), "x", 1, NULL);
+        struct dump_record r = greedy(1, 20.0f, -1, 0.0f);
+        if (other) r.id1 = 3;
+        r.flags |= DUMP_NO_TOP2;
+        make_record(&f, r, "x", 1, NULL);
+        struct tolerance_arm a = arm_of(make_end(&m), make_end(&f));
+        struct tolerance_delta d = tolerance_delta_of(&a);
+        cr_assert(d.delta <= 0.0 && d.bounded == (uint64_t)(1 + other), "delta %.9g, %d unknown", d.delta,
+                  (int)d.bounded);
+        tolerance_arm_free(&a);
+    }
+}
+
 /* A vocabulary of one, or a mask that leaves one: the second is absent or -Inf on both sides, and has not changed. */
 Test(tolerance, a_missing_second_choice_does_not_change) {
     struct made m = make_begin(NULL, 0, keys), f = make_begin(NULL, 0, keys);
@@ -312,6 +329,10 @@ Test(tolerance, the_detection_floor_lies_between_seen_and_not_seen) {
     cr_assert(seen && sscanf(floor, "the logits of 1 row x %lf (x %lf", &above, &below) == 2, "%s", floor);
     cr_assert((above - 1) * top > 0.02 && (above - 1) * top < 0.022, "%s", floor);
     cr_assert((below - 1) * top <= 0.02 * (1 + 1e-5) && below < above, "%s", floor);
+    /* the last factor that is tried is the 2 that the floor names where nothing is seen */
+    cr_assert_eq(damage_floor(base, DAMAGE_SCALED_ROW, 0.48 * top, &seen, floor, sizeof floor, &err),
+                 STATUS_OK);
+    cr_assert(seen && sscanf(floor, "the logits of 1 row x %lf", &above) == 1 && above > 1.96, "%s", floor);
     cr_assert_eq(damage_floor(base, DAMAGE_SCALED_ROW, 1e6, &seen, floor, sizeof floor, &err), STATUS_OK);
     cr_assert(!seen && strcmp(floor, "the logits of 1 row x 2") == 0, "a gate that sees nothing: %s", floor);
     dump_close(base);

@@ -69,6 +69,35 @@ Test(tolerance_package, too_many_explained_forks_are_red, .init = set_up, .fini 
     verdict_is(r, "greedy", "1-p", VERDICT_FAIL);
 }
 
+/* Each of them is excused as a near-tie; that they are so many is not. */
+Test(tolerance_package, too_many_near_ties_that_move_when_forced_are_red, .init = set_up, .fini = tear_down) {
+    struct engine_habit h = regrouped;
+    h.forks = 20;
+    make_streams(forced, &h, 1);
+    make_streams(chosen, &regrouped, 0);
+    struct rows *r = run_candidate();
+    verdict_is(r, "forced", "moved", VERDICT_PASS);
+    verdict_is(r, "forced", "1-p", VERDICT_FAIL);
+    verdict_is(r, "greedy", "1-p", VERDICT_PASS);
+    cr_assert(strstr(find(r, "forced", "1-p")->note, "at 20 of 1536 positions, control at 5 of 1536") != NULL,
+              "%s", find(r, "forced", "1-p")->note);
+}
+
+/* Another engine may prefill in other shapes than it decodes: said with its number, held to no bound. */
+Test(tolerance_package, another_engine_whose_prefill_is_not_its_decode_is_judged, .init = set_up,
+     .fini = tear_down) {
+    struct engine_habit h = regrouped;
+    make_streams(forced, &h, 1);
+    h.forks = 7;
+    make_streams(chosen, &h, 0);
+    struct rows *r = run_candidate();
+    cr_assert_eq(r->status, STATUS_OK, "%s", r->err.message);
+    cr_assert(count(r, VERDICT_FAIL) == 0 && count(r, VERDICT_ERROR) == 0);
+    const struct evidence *e = find(r, "greedy", "streams");
+    cr_assert(e->verdict == VERDICT_PASS && fabs(e->value - 2) < 0.5 && isnan(e->bound), "%g of %g", e->value,
+              e->bound);
+}
+
 Test(tolerance_package, a_hidden_penalty_is_red, .init = set_up, .fini = tear_down) {
     struct engine_habit h = regrouped;
     h.penalty = 30;

@@ -72,6 +72,38 @@ Test(tolerance_unusable, a_control_that_follows_another_base_is_left_out, .init 
     inconclusive(run_candidate(), "no control");
 }
 
+/* Made in an order that neither a file system's own nor its reverse turns into that of the names. */
+Test(tolerance_unusable, the_controls_are_the_first_by_name, .init = set_up, .fini = tear_down) {
+    static const char *const names[] = {"control-b", "control-z", "control-y", "control-a"};
+    char dir[WORK_PATH];
+    struct err err = {""};
+    for (int i = 0; i < 4; i++) {
+        cr_assert_eq(work_folder_sub(&root, names[i], dir, &err), STATUS_OK, "%s", err.message);
+        make_streams(dir, &regrouped, 1);
+    }
+    make_candidate(regrouped);
+    struct rows *r = run_candidate();
+    int benign = 0;
+    for (int i = 0; i < r->n; i++) {
+        if (strcmp(r->row[i].metric, "delta") != 0) continue;
+        benign++;
+        cr_assert(strstr(r->row[i].test_case, benign == 1 ? "control-a" : "control-b") != NULL, "%s",
+                  r->row[i].test_case);
+    }
+    cr_assert_eq(benign, 2);
+}
+
+/* A plant that no stream has a place for was not missed: it was never tried. */
+Test(tolerance_unusable, a_plant_without_a_place_is_inconclusive, .init = set_up, .fini = tear_down) {
+    one_token = 1;
+    make_streams(base, &honest, 0);
+    make_streams(control, &regrouped, 1);
+    make_candidate(regrouped);
+    struct rows *r = run_candidate();
+    inconclusive(r, "stale-tail: no stream has a place for it");
+    cr_assert_eq(count(r, VERDICT_BLIND), 0);
+}
+
 Test(tolerance_unusable, a_control_that_moved_nothing_is_no_control, .init = set_up, .fini = tear_down) {
     make_candidate(regrouped);
     make_streams(control, &honest, 1);

@@ -27,10 +27,12 @@ struct engine_habit {
 };
 static const struct engine_habit honest = {0.0f, 0, -1, -1, 12}, regrouped = {0.004f, 5, -1, -1, 12};
 
+static int one_token; /* every row prefers the same one */
+
 static inline struct dump_record record_of(const struct engine_habit *h, int stream, int i) {
     float top = 18.0f + 0.25f * (float)((stream + i) % 7), sign = (stream + i) % 2 == 0 ? 1.0f : -1.0f;
     int near = i % h->near_ties == h->near_ties - 1;
-    int32_t first = 100 + (stream + i) % 800, second = 50;
+    int32_t first = 100 + (one_token ? 0 : (stream + i) % 800), second = 50;
     /* at a near-tie both logits move together: their order is what the swap below says */
     struct dump_record r = near ? greedy(first, top + sign * h->noise, second, top - 0.003f + sign * h->noise)
                                 : greedy(first, top + sign * h->noise, second, top - 3.0f - sign * h->noise);
@@ -126,6 +128,8 @@ struct rows {
 static inline void keep(void *sink, const struct evidence *row) {
     struct rows *r = sink;
     cr_assert(r->n < 128, "too many rows");
+    cr_assert(!evidence_contradicts(row), "%s %s: %s with %g, bound %g", row->arm, row->metric,
+              verdict_name(row->verdict), row->value, row->bound);
     struct evidence *kept = &r->row[r->n++];
     *kept = *row;
     repro_complete(r->ctx, kept->repro, sizeof kept->repro); /* as the runner does */

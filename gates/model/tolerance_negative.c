@@ -19,13 +19,16 @@ static void verdict_row(const struct package *p, const char *plant, int seen, co
 /* ---- the harness's own ----------------------------------------------------------------------------------------- */
 static enum status damage_row(const struct package *p, enum damage damage, struct err *err) {
     char floor[160] = "";
-    int seen = 0;
-    for (int i = 0; i < p->battery.n; i++) {
+    int seen = 0, placed = 0;
+    for (int i = 0; i < p->battery.n && !placed; i++) { /* a stream without a place for it says nothing */
         RETURN_IF_ERROR(damage_floor(p->streams[i], damage, p->delta, &seen, floor, sizeof floor, err));
-        if (seen || strncmp(floor, "no place", 8) != 0)
-            break; /* a stream without a place for it says nothing */
+        placed = seen || strncmp(floor, "no place", 8) != 0;
     }
-    verdict_row(p, damage_name(damage), seen, floor);
+    if (placed)
+        verdict_row(p, damage_name(damage), seen, floor);
+    else
+        tolerance_note(p, "negative", VERDICT_INCONCLUSIVE, "%s: no stream has a place for it: never tried",
+                       damage_name(damage));
     return STATUS_OK;
 }
 

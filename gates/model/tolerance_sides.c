@@ -82,28 +82,45 @@ static int follows_base(const struct package *p, const struct side *control) {
     return follows;
 }
 
-/* Folders named control-* beside a base of dumps hold dumps forced along it by a legal regrouping, recorded with it. One at
- * the candidate's own tile is left out: a candidate must not excuse itself. */
+#define CONTROL_PREFIX "control-"
+
+static int is_control(const struct dirent *e) {
+    return strncmp(e->d_name, CONTROL_PREFIX, sizeof CONTROL_PREFIX - 1) == 0;
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b) {
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+/* One at the candidate's own tile is left out: a candidate must not excuse itself. */
+static enum status try_control(struct package *p, const char *parent, const char *name, struct err *err) {
+    char path[2 * WORK_PATH], own[48];
+    struct side *c = &p->control[p->n_control];
+    (void)snprintf(own, sizeof own, CONTROL_PREFIX "fa_tkv%d", p->candidate.config.compute.geometry.fa_tkv);
+    if (side_takes_options(&p->candidate) && strcmp(name, own) == 0) return STATUS_OK;
+    (void)snprintf(path, sizeof path, "%s/%.255s", parent, name);
+    RETURN_IF_ERROR(side_open(path, p->ctx->model_path, &p->base.config, c, err));
+    p->n_control += c->kind == SIDE_DUMPS && follows_base(p, c);
+    return STATUS_OK;
+}
+
+/* Folders named control-* beside a base of dumps hold dumps forced along it by a legal regrouping, recorded with it. The first
+ * that serve are taken by name: delta must not depend on the order in which a file system hands them out. */
 static enum status controls_by_folder(struct package *p, struct err *err) {
-    static const char prefix[] = "control-";
-    char parent[WORK_PATH], path[2 * WORK_PATH], own[48];
+    char parent[WORK_PATH];
+    struct dirent **entries = NULL;
+    enum status s = STATUS_OK;
     (void)snprintf(parent, sizeof parent, "%.*s", WORK_PATH - 1, p->base.spec);
     char *slash = strrchr(parent, '/');
     if (slash == NULL || slash[1] == '\0') return STATUS_OK;
     *slash = '\0';
-    DIR *d = opendir(parent);
-    const struct dirent *e;
-    enum status s = STATUS_OK;
-    (void)snprintf(own, sizeof own, "control-fa_tkv%d", p->candidate.config.compute.geometry.fa_tkv);
-    while (d != NULL && s == STATUS_OK && (e = readdir(d)) != NULL && p->n_control < TOLERANCE_CONTROLS) {
-        struct side *c = &p->control[p->n_control];
-        if (strncmp(e->d_name, prefix, sizeof prefix - 1) != 0) continue;
-        if (side_takes_options(&p->candidate) && strcmp(e->d_name, own) == 0) continue;
-        (void)snprintf(path, sizeof path, "%s/%.255s", parent, e->d_name);
-        s = side_open(path, p->ctx->model_path, &p->base.config, c, err);
-        if (s == STATUS_OK && c->kind == SIDE_DUMPS && follows_base(p, c)) p->n_control++;
+    int n = scandir(parent, &entries, is_control, by_name);
+    for (int i = 0; i < n; i++) {
+        if (s == STATUS_OK && p->n_control < TOLERANCE_CONTROLS)
+            s = try_control(p, parent, entries[i]->d_name, err);
+        free(entries[i]);
     }
-    if (d != NULL) (void)closedir(d);
+    free(entries);
     return s;
 }
 
