@@ -69,7 +69,13 @@ printf 'It was a dark night' >root/fixtures/prompts/one.txt
 printf 'Call me when the sea is calm, he said, and' >root/fixtures/prompts/two.txt
 printf 'name,file,offset,bytes\none,one.txt,0,19\ntwo,two.txt,0,42\n' >root/fixtures/battery.csv
 grep -E '^(file|fixtures/op_cases.csv|golden/budgets.csv),' "$root/fixtures/MANIFEST.csv" >root/fixtures/MANIFEST.csv
-echo 'fixtures/battery.csv,57,8e8cc0bade499dfbf36bdebd74e2d442,ours,MIT' >>root/fixtures/MANIFEST.csv
+ln -s "$root/fixtures/models" root/fixtures/models
+{
+    grep '^fixtures/models/' "$root/fixtures/MANIFEST.csv"
+    echo 'fixtures/battery.csv,57,8e8cc0bade499dfbf36bdebd74e2d442,ours,MIT'
+    echo 'fixtures/prompts/one.txt,19,5580195f0a0abc05fbc5fab8fdb14380,ours,MIT'
+    echo 'fixtures/prompts/two.txt,42,9eec9594a1370ba6cbca70e3f17f87e3,ours,MIT'
+} >>root/fixtures/MANIFEST.csv
 export FORKGATE_ROOT=$work/root
 expect 2 "$forkgate" run --tier tolerance --class fa --cause "it's only a test" --battery small --geometry fa_tkv=16 -m "$root/fixtures/models/seedling-q8_0.gguf" --csv four.csv
 full four.csv || fail 'evidence is missing'
