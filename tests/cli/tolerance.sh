@@ -20,7 +20,7 @@ ln -s "$source/fixtures/models" root/fixtures/models
     echo 'fixtures/prompts/one.txt,19,5580195f0a0abc05fbc5fab8fdb14380,ours,MIT'
     echo 'fixtures/prompts/two.txt,42,9eec9594a1370ba6cbca70e3f17f87e3,ours,MIT'
 } >>root/fixtures/MANIFEST.csv
-model=$source/fixtures/models/seedling-q8_0.gguf
+model=$FORKGATE_ROOT/fixtures/models/seedling-q8_0.gguf
 tier() { nice "$forkgate" run --tier tolerance --only tolerance.stream.f16 --battery small -m "$model" --class fa "$@"; }
 
 # bits are given up for a named reason
