@@ -16,6 +16,7 @@
 #define POLL_NS          5000000L /* how often a child with a deadline is looked at */
 #define EXIT_NOT_STARTED 127
 #define RUNNING_MAX      64 /* children that a signal to us ends; one more runs on */
+#define FOLDERS_MAX      8
 
 /* ---- arguments ------------------------------------------------------------------------------------------------- */
 
@@ -96,10 +97,33 @@ static void note_running(pid_t pid, pid_t instead) {
         }
 }
 
+static volatile sig_atomic_t
+    waiting; /* child_run waits: it puts away the folders and dies of the signal itself */
+static volatile sig_atomic_t told_to_end;
+static char folders[FOLDERS_MAX][256]; /* that exist; "": a free slot */
+
+static void note_folder(const char *folder, const char *instead) {
+    for (int i = 0; i < FOLDERS_MAX; i++)
+        if (strcmp(folders[i], folder) == 0) {
+            (void)snprintf(folders[i], sizeof folders[i], "%s", instead);
+            return;
+        }
+}
+
 static void on_signal(int number) {
     for (int i = 0; i < RUNNING_MAX; i++)
         if (running[i] > 0) (void)kill(-running[i], SIGKILL);
-    (void)raise(number); /* the default action is back in force: SA_RESETHAND */
+    if (waiting)
+        told_to_end = number;
+    else
+        (void)raise(number); /* the default action is back in force: SA_RESETHAND */
+}
+
+static void end_when_told(void) {
+    if (told_to_end == 0) return;
+    for (int i = 0; i < FOLDERS_MAX; i++)
+        if (folders[i][0] != '\0') child_folder_remove(folders[i]);
+    (void)raise(told_to_end);
 }
 
 void child_die_with_us(void) {
@@ -196,11 +220,15 @@ enum status child_run(const struct child_request *r, struct child_end *out, stru
     struct child_job job;
     memset(out, 0, sizeof *out);
     out->exit_code = -1;
-    RETURN_IF_ERROR(child_begin(r, &job, err));
-    while (!child_poll(&job, out)) {
+    waiting = 1;
+    enum status s = child_begin(r, &job, err);
+    while (s == STATUS_OK && !child_poll(&job, out)) {
         struct timespec nap = {0, POLL_NS};
         (void)nanosleep(&nap, NULL);
     }
+    waiting = 0;
+    end_when_told();
+    RETURN_IF_ERROR(s);
     last_line_of(r->stderr_path, out->last_line);
     return STATUS_OK;
 }
@@ -219,6 +247,7 @@ enum status child_folder_make(const char *name, char out[256], struct err *err) 
     const char *tmp = getenv("TMPDIR");
     (void)snprintf(out, 256, "%.200s/%.40s-XXXXXX", tmp != NULL && tmp[0] != '\0' ? tmp : "/tmp", name);
     if (mkdtemp(out) == NULL) return err_set(err, STATUS_IO, "%s: %s", out, strerror(errno));
+    note_folder("", out);
     return STATUS_OK;
 }
 
@@ -229,4 +258,5 @@ void child_folder_remove(const char *folder) {
         (void)unlinkat(dirfd(d), entry->d_name, 0); /* "." and ".." and folders stay */
     (void)closedir(d);
     (void)rmdir(folder);
+    note_folder(folder, "");
 }

@@ -53,8 +53,8 @@ enum status child_begin(const struct child_request *r, struct child_job *job, st
 /* 1: it has ended, *out is how, and the job is free. Past its deadline it is killed (its group, and only that). */
 int child_poll(struct child_job *job, struct child_end *out);
 
-/* For a main: SIGINT, SIGTERM and SIGHUP, where they are not ignored, end the children's groups and then this process. The
- * kernel ends a child whose parent dies, but not what that child has started. */
+/* For a main: SIGINT, SIGTERM and SIGHUP, where they are not ignored, end the children's groups and then this process (after
+ * the folders are gone, when child_run waits). The kernel ends a child whose parent dies, but not what that child started. */
 void child_die_with_us(void);
 
 /* "exit 2: message", "killed by signal 11", "timed out": one phrase. */

@@ -75,6 +75,11 @@ static enum status read_id(const struct import *m, size_t row, enum column c, in
     return STATUS_OK;
 }
 
+static enum status refuse_nan(const struct import *m, size_t row, enum column c, struct err *err) {
+    return table_refuse(m->t, row, err,
+                        "%s: NaN or infinite: no logit that can be judged (--keep-nan keeps it)", names[c]);
+}
+
 /* Absent: the flag is set. A finite number that overflows f32 is refused; an infinity or NaN too, unless it is asked for. */
 static enum status read_logit(const struct import *m, size_t row, enum column c, uint32_t flag,
                               struct dump_record *r, float *out, struct err *err) {
@@ -88,10 +93,7 @@ static enum status read_logit(const struct import *m, size_t row, enum column c,
     *out = (float)v;
     if (isfinite(v) && !isfinite(*out))
         return table_refuse(m->t, row, err, "%s: too large for f32", names[c]);
-    if (!isfinite(v) && !m->keep_nan)
-        return table_refuse(m->t, row, err,
-                            "%s: NaN or infinite: no logit that can be judged (--keep-nan keeps it)",
-                            names[c]);
+    if (!isfinite(v) && !m->keep_nan) return refuse_nan(m, row, c, err);
     return STATUS_OK;
 }
 
@@ -123,6 +125,8 @@ static enum status check_top2(const struct import *m, size_t row, const struct d
         return table_refuse(m->t, row, err, "id1 and id2 are both %d", (int)r->id1);
     if ((r->flags & (DUMP_NO_TOP1 | DUMP_NO_TOP2)) == 0 && r->logit2 > r->logit1)
         return table_refuse(m->t, row, err, "logit2 is larger than logit1");
+    if ((r->flags & DUMP_NO_LSE) == 0 && !isfinite(r->logsumexp) && !m->keep_nan)
+        return refuse_nan(m, row, LOGSUMEXP, err);
     return STATUS_OK;
 }
 
@@ -193,7 +197,24 @@ static const char *next_float(const char *p, float *out) {
     return end == p || !(*end == '\0' || *end == ' ') ? NULL : end + (*end == ' ');
 }
 
-static enum status read_top(struct import *m, size_t row, struct err *err) {
+/* No token twice, no NaN, and the first two are id1 and id2 where those are told. */
+static enum status check_top_k(const struct import *m, size_t row, const struct dump_record *r,
+                               struct err *err) {
+    const int32_t told[2] = {r->id1, r->id2};
+    for (int k = 0; k < m->n_top_k; k++) {
+        const struct dump_top *x = &m->top[k];
+        if (!isfinite(x->logit) && !m->keep_nan) return refuse_nan(m, row, TOP_K, err);
+        for (int i = 0; i < k && x->id >= 0; i++)
+            if (m->top[i].id == x->id) return table_refuse(m->t, row, err, "top_k: id %d twice", (int)x->id);
+        if (k < 2 && told[k] >= 0 && x->id >= 0 && x->id != told[k] &&
+            x->logit > m->top[m->n_top_k - 1].logit)
+            return table_refuse(m->t, row, err, "top_k: id %d where %s is %d", (int)x->id,
+                                names[k == 0 ? ID1 : ID2], (int)told[k]);
+    }
+    return STATUS_OK;
+}
+
+static enum status read_top(struct import *m, size_t row, const struct dump_record *r, struct err *err) {
     const char *p = table_cell(m->t, row, m->at[TOP_K], NULL);
     if (m->n_top_k == 0) return STATUS_OK;
     for (int k = 0; k < m->n_top_k && p != NULL; k++) {
@@ -205,14 +226,20 @@ static enum status read_top(struct import *m, size_t row, struct err *err) {
             p = next_float(end + 1, &m->top[k].logit);
         m->top[k].id = (int32_t)id;
     }
-    if (p != NULL && *p == '\0') return STATUS_OK;
+    if (p != NULL && *p == '\0') return check_top_k(m, row, r, err);
     return table_refuse(m->t, row, err, "top_k: want %d pairs id:logit", m->n_top_k);
 }
 
 static enum status read_logits(struct import *m, size_t row, struct err *err) {
     const char *p = table_cell(m->t, row, m->at[LOGITS], NULL);
     if (m->n_logits == 0) return STATUS_OK;
-    for (int v = 0; v < m->n_logits && p != NULL; v++) p = next_float(p, &m->logits[v]);
+    for (int v = 0; v < m->n_logits && p != NULL; v++) {
+        p = next_float(p, &m->logits[v]);
+        /* -inf is a masked logit */
+        if (p != NULL && !m->keep_nan &&
+            (isnan(m->logits[v]) || (isinf(m->logits[v]) && m->logits[v] > 0.0f)))
+            return refuse_nan(m, row, LOGITS, err);
+    }
     if (p != NULL && *p == '\0') return STATUS_OK;
     return table_refuse(m->t, row, err, "logits: want %d numbers", m->n_logits);
 }
@@ -293,7 +320,7 @@ static enum status add_rows(struct import *m, struct err *err) {
         size_t n = 0;
         RETURN_IF_ERROR(read_record(m, row, &r, err));
         RETURN_IF_ERROR(read_text(m, row, &n, err));
-        RETURN_IF_ERROR(read_top(m, row, err));
+        RETURN_IF_ERROR(read_top(m, row, &r, err));
         RETURN_IF_ERROR(read_logits(m, row, err));
         RETURN_IF_ERROR(dump_writer_add(m->w, &r, m->text, (uint32_t)n, m->top, m->logits, err));
     }

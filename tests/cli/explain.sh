@@ -92,16 +92,18 @@ gone 'a time-out'
 rm started
 trouble "$forkgate" explain a.fgd --binary-b ./leaves "${prompt[@]}"
 gone 'a binary that leaves something running'
+mkdir tmp
 for signal in INT TERM HUP; do
   rm -f started
   # a command in the background ignores SIGINT from its start: env gives it the default back
-  env --default-signal=INT "$forkgate" explain a.fgd --binary-a ./hang "${prompt[@]}" >out 2>err &
+  env --default-signal=INT TMPDIR="$work/tmp" "$forkgate" explain a.fgd --binary-a ./hang "${prompt[@]}" >out 2>err &
   explain=$!
   for _ in $(seq 100); do [ -s started ] && break; sleep 0.05; done
   kill -$signal $explain
   wait $explain
   [ $? -gt 128 ] || fail "SIG$signal ends explain"
   gone "SIG$signal"
+  [ -z "$(ls -A tmp)" ] || fail "SIG$signal: $(ls tmp) is left"
 done
 
 # a legal regrouping does not excuse a fault behind it: the fork is too wide for one
