@@ -1,13 +1,13 @@
 /* refusals.c - what a refused upload or open gives back: everything, at once, and not only when the backend is closed.
  * Not a sweep of whole programs (tests/device_failures.sh is): one call at a time, refused at its first, second, ..
- * allocation, copy and other call of the runtime until nothing is refused any more; the device memory in use is the
- * emulated runtime's own count.
+ * allocation, copy and other call of the runtime until nothing is refused any more: uploads, opens and steps. The device
+ * memory in use is the emulated runtime's own count; what the process itself does not give back, it tells at its end.
  * Source: ours. Exercise: ctest -R emulator.refusals; exit 0 all given back, 1 not */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../engine/backend.h"
+#include "../../engine/engine.h"
 #include "../../engine/fault.h"
 
 enum { N = 64, K = 256 };
@@ -116,6 +116,59 @@ static void opens(void) {
     witness->close(witness);
 }
 
+/* ---- steps: prefill, an eager decode, one that is captured, one that is replayed --------------------------------- */
+
+static enum status steps(session *s, struct err *err) {
+    static const int32_t ids[] = {5, 300, 7};
+    RETURN_IF_ERROR(session_prefill(s, ids, 3, err));
+    for (int i = 0; i < 3; i++) RETURN_IF_ERROR(session_decode(s, ids[i], err));
+    return STATUS_OK;
+}
+
+static engine *engine_on(enum route route) {
+    struct err err;
+    engine *e;
+    struct engine_config c = engine_config_default();
+    c.backend = BACKEND_CUDA;
+    c.compute.route = route;
+    c.n_ctx = 32;
+    if (engine_open(FORKGATE_SOURCE_DIR "/fixtures/models/seedling-q8_0.gguf", &c, &e, &err) != STATUS_OK)
+        die(&err);
+    return e;
+}
+
+/* A refused step leaves no logits, and its session's end leaves no memory. 0 when nothing was refused. */
+static int stepped(engine *e, const char *kind, int n) {
+    struct err err = {""};
+    session *s;
+    char list[64];
+    struct backend *b = engine_backend(e);
+    size_t before = used(b);
+    if (session_create(e, &s, &err) != STATUS_OK) die(&err);
+    tell(kind, n, list);
+    enum status status = steps(s, &err);
+    struct err ignored;
+    (void)fault_set(NULL, &ignored);
+    const float *logits = session_logits(s);
+    session_close(s);
+    if (status == STATUS_OK) return 0;
+    judge("steps", list, before, used(b), logits, &err);
+    return 1;
+}
+
+static void session_steps(enum route route) {
+    static const char *const named[] = {"launch:gemv_f16",      "launch:top2_merge", "launch:fa_merge_act",
+                                        "attr:fa_decode_f16kv", "launch:mmvq_q8_0",  "launch:rope_kv_append"};
+    engine *e = engine_on(route);
+    for (size_t i = 0; i < sizeof named / sizeof named[0]; i++) (void)stepped(e, named[i], 0);
+    for (int kind = 1; kind < 3; kind++) { /* a step allocates nothing */
+        int n = 1;
+        while (stepped(e, counted[kind], n)) n++;
+    }
+    if (stepped(e, "alloc", 1)) bad++, printf("refusals: a step allocates\n");
+    engine_close(e);
+}
+
 int main(void) {
     float *src = calloc((size_t)N * K, sizeof *src); /* as many bytes as the widest type needs */
     if (src == NULL) return 2;
@@ -123,6 +176,8 @@ int main(void) {
     uploads(ROUTE_Q8, src);
     free(src);
     opens();
+    session_steps(ROUTE_F16);
+    session_steps(ROUTE_Q8);
     printf("refusals: %d refused, %d of them kept something\n", refused, bad);
     if (refused == 0) return 2;
     return bad != 0;
