@@ -183,6 +183,7 @@ static error_t parse_sampling(int key, char *arg, struct argp_state *state) {
 static error_t parse_engine(int key, char *arg, struct argp_state *state) {
     struct cli_engine *e = state->input;
     struct backend_config *c = &e->config.compute;
+    if (key == 'm' || key == 't' || (key >= OPT_BACKEND && key <= OPT_SIMD)) e->given = 1;
     switch (key) {
     case 'm':
         e->model = arg;

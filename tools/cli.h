@@ -40,10 +40,10 @@ int cli_finish(const char *command, int code);
 /* ---- engine options, as a child parser: --backend --route --arch --threads --chunk --no-graph --geometry --kv --simd
  *      -m, and the sampler's --repeat-penalty --temp --seed --ignore-eos ---- */
 struct cli_engine {
-    int many_backends; /* run: --backend may be a list */
-    unsigned backends; /* a bit of enum backend_kind for each that --backend names; 0: not given */
-    int route_given;
-    const char *model; /* -m FILE; default: fixtures/models/seedling-q8_0.gguf of the source tree */
+    int many_backends;      /* run: --backend may be a list */
+    unsigned backends;      /* a bit of enum backend_kind for each that --backend names; 0: not given */
+    int route_given, given; /* --route; any engine option */
+    const char *model;      /* -m FILE; default: fixtures/models/seedling-q8_0.gguf of the source tree */
     struct engine_config config;
     float repeat_penalty, temperature;
     uint64_t seed;

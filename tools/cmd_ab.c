@@ -55,9 +55,8 @@ static const struct cli_table arguments = {
              "more than half the bar there is no decision.\v"
              "Examples:\n"
              "  forkgate ab --b-geometry fa_tkv=64\n"
-             "  forkgate ab --a build-before/forkgate --b build/forkgate --bar 1.5 --csv ab.csv\n"
-             "  forkgate ab --a-geometry fa_tq=64 --b-geometry fa_tq=128 --backend cuda -f "
-             "fixtures/prompts/boat-2k.txt\n"
+             "  forkgate ab --a before/forkgate --b build/forkgate --bar 1.5 --csv ab.csv\n"
+             "  forkgate ab --a-geometry fa_tq=64 --b-geometry fa_tq=128 --backend cuda\n"
              "Exit: 0 B reaches the bar; 1 it does not; 2 no decision, or trouble.\n",
              cli_engine_children),
     options, NULL, check};

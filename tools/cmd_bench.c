@@ -50,7 +50,8 @@ static const struct cli_table arguments = {
              "  forkgate bench -f fixtures/prompts/boat-2k.txt --decode 64 --rounds 9 --ops\n"
              "  forkgate bench --backend cuda --route q8 --csv bench.csv\n"
              "  forkgate bench --backend cuda -m 7b.gguf --tokens 3325 --ops\n"
-             "  forkgate bench --backend cuda --kernels --rounds 7 --csv kernels.csv\n",
+             "  forkgate bench --backend cuda --kernels --rounds 7 --csv kernels.csv\n"
+             "Exit: 0 measured; 2 trouble, or rounds that differ in their logits.\n",
              cli_engine_children),
     options, NULL, NULL};
 

@@ -59,12 +59,13 @@ static const struct cli_table arguments = {
         "first build differs already, or the answer hides among untestable builds.\n\n"
         "Examples:\n"
         "  forkgate bisect builds/*/forkgate --golden base.fgd --state bisect.csv\n"
-        "  forkgate explain base.fgd --binary-a builds/41/forkgate --binary-b builds/42/forkgate\n\n"
+        "  forkgate explain base.fgd --binary-a b41/forkgate --binary-b b42/forkgate\n\n"
         "Over commits, `git bisect run` does the search; 125 is its word for untestable:\n"
         "  git bisect start HEAD v1.0\n"
         "  git bisect run sh -c 'cmake --build build >/dev/null || exit 125\n"
         "    build/forkgate generate -f prompt.txt -n 64 -o ../new.fgd || exit 125\n"
-        "    forkgate diff --bits base.fgd ../new.fgd; code=$?; test $code -ne 2 || exit 125; exit $code'\n"
+        "    forkgate diff --bits base.fgd ../new.fgd; code=$?\n"
+        "    test $code -ne 2 || exit 125; exit $code'\n"
         "where forkgate and base.fgd are copies from outside the tree that is being checked out.\n",
         cli_engine_children),
     options, take_binary, check};

@@ -94,7 +94,8 @@ static const struct cli_table arguments = {
         "  forkgate explain a.fgd b.fgd\n"
         "  forkgate explain a.fgd --geometry fa_tkv=16 --csv growth.csv\n"
         "  forkgate explain a.fgd --binary-a base/forkgate --binary-b head/forkgate\n"
-        "  forkgate explain a.fgd --binary-b build/forkgate-faults --env-b FORKGATE_FAULT=mm-skip\n",
+        "  forkgate explain a.fgd --binary-b build/forkgate-faults \\\n"
+        "    --env-b FORKGATE_FAULT=mm-skip\n",
         cli_engine_children),
     options, take_path, check};
 

@@ -49,8 +49,10 @@ static const struct cli_table arguments = {
              "Examples:\n"
              "  forkgate generate -p 'It was a dark night' -n 32\n"
              "  forkgate generate -f fixtures/prompts/holmes.txt -n 256 -o a.fgd\n"
-             "  forkgate generate -f fixtures/prompts/holmes.txt -n 256 --geometry fa_tkv=16 -o b.fgd\n"
-             "  forkgate diff a.fgd b.fgd\n",
+             "  forkgate generate -f fixtures/prompts/holmes.txt -n 256 -o b.fgd \\\n"
+             "    --geometry fa_tkv=16\n"
+             "  forkgate diff a.fgd b.fgd\n"
+             "Exit: 0 generated; 2 trouble, or a stream that is INVALID (a NaN logit, an overflow).\n",
              children),
     options, refuse_operand, check};
 
@@ -84,8 +86,8 @@ static int report(const dump *d, const char *out) {
         return cli_fail("generate", &err);
     }
     if (fflush(stdout) != 0 || ferror(stdout)) return EXIT_TROUBLE; /* which main says */
-    fprintf(stderr, "%llu tokens, stop %s, stream %s, logits %s\n", (unsigned long long)dump_count(d),
-            provenance_get(dump_provenance(d), "stop"), stream, logits);
+    fprintf(stderr, "%llu token%s, stop %s, stream %s, logits %s\n", (unsigned long long)dump_count(d),
+            dump_count(d) == 1 ? "" : "s", provenance_get(dump_provenance(d), "stop"), stream, logits);
     if (out != NULL) fprintf(stderr, "wrote %s\n", out);
     return 0;
 }

@@ -17,12 +17,13 @@ struct golden_args {
     struct cli_engine engine;
     const char *action, *reason;
     const char *names[NAMES_MAX];
-    int n_names, regenerate;
+    int n_names, regenerate, routes_given;
     int routes[ROUTES]; /* f16, q8 */
 };
 
 static void take_routes(struct argp_state *state, void *args, char *arg) {
     int *routes = ((struct golden_args *)args)->routes;
+    ((struct golden_args *)args)->routes_given = 1;
     routes[0] = strcmp(arg, "f16") == 0 || strcmp(arg, "f16,q8") == 0;
     routes[1] = strcmp(arg, "q8") == 0 || strcmp(arg, "f16,q8") == 0;
     if (!routes[0] && !routes[1]) argp_error(state, "--routes %s: want f16, q8 or f16,q8", arg);
@@ -46,8 +47,20 @@ static void take_name(struct argp_state *state, void *args, char *arg) {
         a->names[a->n_names++] = arg;
 }
 
+/* An option that the action does not read is a mistake, not a wish. */
+static void check_read(struct argp_state *state, const struct golden_args *a) {
+    int makes = a->action == NULL || a->regenerate || strcmp(a->action, "review") == 0 ||
+                strcmp(a->action, "refresh") == 0;
+    if (!makes && !a->engine.route_given && (a->engine.given || a->routes_given))
+        argp_error(
+            state,
+            "%s makes no stream: engine options and --routes are for review, refresh and verify --regenerate",
+            a->action);
+}
+
 static void check(struct argp_state *state, void *args) {
     const struct golden_args *a = args;
+    check_read(state, a);
     if (a->engine.route_given)
         argp_error(state, "--route is not read here: give --routes f16 or --routes q8");
     if (a->action == NULL) argp_error(state, "give verify, list, show, review or refresh");
@@ -67,8 +80,8 @@ static const struct cli_table arguments = {
         "  forkgate golden verify --regenerate\n"
         "  forkgate golden show sm_90-f16/holmes\n"
         "  forkgate golden review\n"
-        "  forkgate golden refresh --reason 'P.V chain starts at the tile' 'sm_90-f16/*'\n"
-        "  forkgate golden refresh --reason 'scored the wrong token' sm_90-f16/holmes:63-63\n"
+        "  forkgate golden refresh --reason 'P.V starts at the tile' 'sm_90-f16/*'\n"
+        "  forkgate golden refresh --reason 'the wrong token' sm_90-f16/holmes:63-63\n"
         "Exit: 0 intact, nothing would change, refreshed; 1 streams differ, refused; 2 damage, bad usage, "
         "nothing there.\n",
         cli_engine_children),
@@ -96,7 +109,8 @@ static int show(const struct golden_args *a, const struct golden_set *s) {
     }
     const struct golden_entry *e = golden_by_name(s, a->names[0]);
     if (e == NULL) {
-        (void)err_set(&err, STATUS_USAGE, "no golden is named '%s'", a->names[0]);
+        (void)err_set(&err, STATUS_USAGE, "no golden is named '%s' (forkgate golden list has the names)",
+                      a->names[0]);
         return cli_fail("golden", &err);
     }
     if (golden_open(s, e, &d, &err) != STATUS_OK) return cli_fail("golden", &err);

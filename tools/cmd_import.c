@@ -130,14 +130,15 @@ static const struct argp argp = {
     "'# key=value' before the header are provenance. Any row that does not fit is an error with its record "
     "and line.\n\n"
     "Examples:\n"
-    "  curl -N localhost:8080/completion -d "
-    "'{\"prompt\":\"..\",\"temperature\":0,\"n_probs\":2,\"stream\":true}' "
-    ">a.sse\n"
+    "  curl -N localhost:8080/completion >a.sse -d \\\n"
+    "    '{\"prompt\":\"..\",\"temperature\":0,\"n_probs\":2,\"stream\":true}'\n"
     "  forkgate import a.sse -o a.fgd --tokenizer model.gguf\n"
-    "  forkgate import vllm.json -o v.fgd -P sampler=greedy -P repeat_penalty=1 --logits-dtype bf16\n"
-    "  forkgate import stream.csv -o stream.fgd -P sampler=greedy -P repeat_penalty=1 -P logits=bf16\n"
-    "  forkgate inspect --provenance a.fgd > a.csv && forkgate import a.csv -o copy.fgd && forkgate diff "
-    "a.fgd copy.fgd\n"
+    "  forkgate import vllm.json -o v.fgd --logits-dtype bf16 \\\n"
+    "    -P sampler=greedy -P repeat_penalty=1\n"
+    "  forkgate import stream.csv -o s.fgd \\\n"
+    "    -P sampler=greedy -P repeat_penalty=1 -P logits=bf16\n"
+    "  forkgate inspect --provenance a.fgd > a.csv\n"
+    "  forkgate import a.csv -o copy.fgd && forkgate diff a.fgd copy.fgd\n"
     "Exit: 0 written; 2 refused, nothing written.\n",
     NULL,
     NULL,

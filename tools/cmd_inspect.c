@@ -43,7 +43,8 @@ static const struct cli_table arguments = {
              "Examples:\n"
              "  forkgate inspect a.fgd > a.csv\n"
              "  forkgate inspect --provenance a.fgd\n"
-             "  forkgate inspect fixtures/models/seedling-q8_0.gguf\n",
+             "  forkgate inspect fixtures/models/seedling-q8_0.gguf\n"
+             "Exit: 0 verified and printed; 2 damaged, or not a file that is known here.\n",
              NULL),
     options, take_path, check};
 

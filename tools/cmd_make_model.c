@@ -36,7 +36,9 @@ static const struct cli_table arguments = {
              "Write a GGUF model with deterministic random weights, or a requantised copy of a real one.\v"
              "Examples:\n"
              "  forkgate make-model --shape qwen2.5-7b --quant q4_k_m --seed 7 7b.gguf\n"
-             "  forkgate make-model --from fixtures/models/seedling-f16.gguf --quant q4_k_m mixed.gguf\n",
+             "  forkgate make-model --quant q4_k_m mixed.gguf \\\n"
+             "    --from fixtures/models/seedling-f16.gguf\n"
+             "Exit: 0 written; 2 trouble, nothing written.\n",
              NULL),
     options, take_out, check};
 

@@ -60,10 +60,10 @@ static const struct cli_table arguments = {
              "it ran the fault; not reached: it never did. A fault that no tier kills is a hole, a gate that "
              "kills nothing is BLIND, and a legal regrouping must be red in identity and green elsewhere.\v"
              "Examples:\n"
-             "  forkgate mutants --quick                     minutes: is every fault killed by something?\n"
-             "  forkgate mutants --csv mutants_cpu.csv       the whole matrix\n"
-             "  forkgate mutants --backend cuda --named --jobs 16   the kernels, where there is a GPU\n"
-             "  forkgate mutants --only merge-order          one fault against every gate\n"
+             "  forkgate mutants --quick                # minutes: does something kill each?\n"
+             "  forkgate mutants --csv mutants_cpu.csv  # the whole matrix\n"
+             "  forkgate mutants --only merge-order     # one fault against every gate\n"
+             "  forkgate mutants --backend cuda --named --jobs 16   # the kernels, on a GPU\n"
              "Exit: 0 every fault reached here is killed; 1 a hole, a false alarm or a blind gate; 2 a gate "
              "could not judge, nothing was killed, bad usage.\n",
              cli_engine_children),

@@ -47,7 +47,8 @@ static const struct cli_table arguments = {
              "Examples:\n"
              "  forkgate occupancy --kernel fa_prefill_f16kv\n"
              "  forkgate occupancy --sm-smem 100 --kernel fa_prefill_f16kv\n"
-             "  forkgate occupancy --device --csv occupancy.csv\n",
+             "  forkgate occupancy --device --csv occupancy.csv\n"
+             "Exit: 0 printed; 2 trouble, a kernel that is not there, or no device.\n",
              NULL),
     options, NULL, NULL};
 

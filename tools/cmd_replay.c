@@ -41,7 +41,9 @@ static const struct cli_table arguments = {
         "Examples:\n"
         "  forkgate replay --follow a.fgd --geometry fa_tkv=64 -o control/a64.fgd\n"
         "  forkgate diff a.fgd control/a64.fgd\n"
-        "  forkgate replay --battery fixtures/battery.csv --follow base/ --geometry fa_tkv=64 -o control/\n",
+        "  forkgate replay --battery fixtures/battery.csv --follow base/ -o control/ \\\n"
+        "    --geometry fa_tkv=64\n"
+        "Exit: 0 replayed, whether or not it agrees (diff judges that); 2 trouble.\n",
         cli_engine_children),
     options, NULL, check};
 

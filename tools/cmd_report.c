@@ -193,12 +193,12 @@ static const struct argp argp = {
     "Examples:\n"
     "  forkgate report export run.csv --eol lf -o reports/run.csv\n"
     "  forkgate report export run.csv --verdict FAIL\n"
-    "  forkgate report export run.csv --tier identity --junit identity.xml -o identity.csv\n"
+    "  forkgate report export run.csv --tier identity --junit i.xml -o i.csv\n"
     "  forkgate report compare reports/main.csv run.csv\n"
-    "  forkgate report compare reports/main.csv run.csv --tier parity -o changes.csv\n"
+    "  forkgate report compare main.csv run.csv --tier parity -o changes.csv\n"
     "  forkgate report html run.csv -o run.html\n"
-    "  forkgate report html run.csv --diff base.fgd head.fgd --control control/ --explain explain.csv -o "
-    "fork.html\n"
+    "  forkgate report html run.csv --diff base.fgd head.fgd --control control/ \\\n"
+    "    --explain explain.csv -o fork.html\n"
     "Exit: 0 written, nothing worse; 1 something is worse; 2 not a report, no row matches, bad usage.\n",
     NULL,
     NULL,

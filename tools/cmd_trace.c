@@ -53,7 +53,9 @@ static const struct cli_table arguments = {
         "Examples:\n"
         "  printf 'id\\n1\\n2\\n3\\n' > ids.csv\n"
         "  forkgate trace --tokens ids.csv --prompt-tokens 2 --ops 0\n"
-        "  forkgate trace --tokens ids.csv --prompt-tokens 2 --capture 1 --values row1.fgt\n",
+        "  forkgate trace --tokens ids.csv --prompt-tokens 2 --capture 1 \\\n"
+        "    --values row1.fgt\n"
+        "Exit: 0 traced; 2 trouble.\n",
         cli_engine_children),
     options, NULL, check};
 

@@ -21,7 +21,8 @@ static int print_help(void) {
     printf("\nforkgate COMMAND --help shows options and examples.\n"
            "Exit: 0 may land / identical, 1 failed / forked, 2 trouble (bad usage, damaged input, "
            "nothing judged).\n"
-           "Environment: FORKGATE_ROOT (tree with fixtures/ and golden/), NO_COLOR.\n");
+           "forkgate --version, --man (roff), --completion bash.\n"
+           "Environment: FORKGATE_ROOT (tree with fixtures/ and golden/), NO_COLOR; more in --man.\n");
     return 0;
 }
 

@@ -19,7 +19,7 @@ static void short_hash(const struct hash128 *h, char out[13]) {
 
 void golden_print_list(const struct golden_set *s) {
     printf("%-22s %6s  %-12s  %-12s  %-10s %-8s %-12s %s\n", "name", "tokens", "stream", "logits",
-           "least gap", "stop", "commit", "text");
+           "gap (nats)", "stop", "commit", "text");
     for (size_t i = 0; i < s->n; i++) {
         const struct golden_entry *e = &s->entries[i];
         char stream[13], logits[13];
@@ -57,7 +57,7 @@ static void print_gaps(const dump *d) {
     printf("closest    ");
     for (uint64_t i = 0; i < kept && i < GAPS_SHOWN; i++) {
         const struct dump_record *r = dump_record_at(d, gaps[i].at);
-        printf("%s token %" PRIu64 ": %.3g nats (%d over %d)", i == 0 ? "" : ",", gaps[i].at, gaps[i].nats,
+        printf("%stoken %" PRIu64 ": %.3g nats (%d over %d)", i == 0 ? "" : ", ", gaps[i].at, gaps[i].nats,
                r->id1, r->id2);
     }
     printf("\n");

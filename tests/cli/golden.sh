@@ -30,6 +30,11 @@ for action in list review 'refresh --reason x' 'verify --regenerate'; do
     trouble "$forkgate" golden $action --route q8
     has err 'give --routes f16 or --routes q8'
 done
+# an option that the action does not read is a mistake
+trouble "$forkgate" golden verify -t 2
+has err 'verify makes no stream'
+trouble "$forkgate" golden show --routes q8 x
+has err 'show makes no stream'
 CI=true trouble "$forkgate" golden refresh --reason 'never here'
 has err 'CI=true'
 mkdir tree/golden/.lock

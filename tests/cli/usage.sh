@@ -23,6 +23,11 @@ for c in "${commands[@]}"; do
   lines err 1
   expect 0 "$forkgate" "$c" --help
   [ ! -s err ] || fail "--help of $c wrote to stderr"
+  # examples can be pasted: none is broken by the margin, and a remark behind one is a comment
+  awk '/^Examples:/ { on = 1; next } on && (/^$/ || /^Exit:/) { on = 0 } on && !/^  / { bad = 1 } on { n++ } END { exit n == 0 || bad }' out ||
+    fail "--help of $c has no examples, or broken ones"
+  if grep -E '^  forkgate .* {2,}[^ #\\-]' out; then fail "a remark that is no comment"; fi
+  grep -q '^Exit:\|(exit ' out || fail "--help of $c has no exit codes"
 done
 
 # the table behind the options: each that takes a number or one of some words refuses anything else, by its own name
