@@ -266,7 +266,7 @@ static struct stream_arm arm_of(struct gate_context *c) {
     memset(c, 0, sizeof *c);
     c->config = engine_config_default();
     c->emit = keep_last;
-    struct stream_arm a = {c, "stream.test", ROUTE_F16, NULL};
+    struct stream_arm a = {c, "stream.test", ROUTE_F16, NULL, NULL};
     return a;
 }
 
@@ -292,9 +292,42 @@ Test(break_suite, an_option_parsed_and_ignored) {
     cr_assert_str_eq(last.test_case, "fa_tkv p");
     streams_heeded_row(&a, "fa_tkv", "p", base, other, 1);
     cr_assert_eq(last.verdict, VERDICT_PASS);
+    streams_heeded_row(&a, "fa_tkv", "p", base, other, 0);
+    cr_assert(last.verdict == VERDICT_FAIL && strstr(last.note, "nothing was compared") != NULL, "%s",
+              last.note);
+    dump *bad = stream_of(NAN);
+    streams_heeded_row(&a, "fa_tkv", "p", base, bad, 1);
+    cr_assert(last.verdict == VERDICT_FAIL && strlen(last.note) > 5,
+              "NaN is another answer, and no proof: %s", last.note);
+    dump_close(bad);
     dump_close(base);
     dump_close(same);
     dump_close(other);
+}
+
+/* The negative arm of the stream gates: one bit of a logit, of which the row's own hash knows nothing until it is made anew. */
+Test(break_suite, one_bit_in_one_logit_is_another_row) {
+    static const char *const keys[] = {"n_vocab", "4", "logits", "f32", NULL};
+    float row[4] = {1.0f, 3.0f, -2.0f, 0.5f};
+    struct made m = make_begin(NULL, 4, keys);
+    dump *damaged = NULL, *none = stream_of(3.0f);
+    struct err err = {""};
+    for (int i = 0; i < 3; i++) {
+        struct dump_record r = greedy(1, 3.0f, 0, 1.0f);
+        r.row = hash_logits(row, 4);
+        make_record(&m, r, " a", 2, row);
+    }
+    dump *whole = make_end(&m);
+    cr_assert_eq(streams_damage(whole, &damaged, &err), STATUS_OK, "%s", err.message);
+    struct golden_match g = golden_compare(whole, damaged, UINT64_MAX);
+    cr_assert(!golden_matches(&g) && g.n_rows == 1 && g.first_row == 2 && g.first_token == UINT64_MAX);
+    row[3] = nextafterf(row[3], 1.0f);
+    struct hash128 want = hash_logits(row, 4);
+    cr_assert(hash_equal(&dump_record_at(damaged, 2)->row, &want), "the last logit, one step away");
+    cr_assert_eq(streams_damage(none, &damaged, &err), STATUS_USAGE, "no row is kept there");
+    dump_close(none);
+    dump_close(whole);
+    dump_close(damaged);
 }
 
 /* 130 rows at once and one more alone, in chunks of 64 keys. */

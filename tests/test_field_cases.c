@@ -76,7 +76,7 @@ Test(field_cases, a04_the_same_launch_twice_with_other_bits_fails) {
     memset(&c, 0, sizeof c);
     c.config = engine_config_default();
     c.emit = keep;
-    struct stream_arm a = {&c, "stream.test", ROUTE_F16, NULL};
+    struct stream_arm a = {&c, "stream.test", ROUTE_F16, NULL, NULL};
     dump *x = stream_under("graph", "253", 3.0f), *y = stream_under("graph", "253", 3.0000002f);
     cr_assert_eq(streams_row(&a, "run-to-run", "p", x, y, UINT64_MAX, "measured"), 0);
     cr_assert_eq(rows[0].verdict, VERDICT_FAIL);

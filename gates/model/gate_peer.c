@@ -212,7 +212,7 @@ static enum status judge(const struct stream_arm *a, const char *stem, struct er
 
 static enum status run_model(const struct gate_context *ctx, const char *id, const char *model,
                              const char *stem, const char *absent, struct err *err) {
-    struct stream_arm a = {ctx, id, ROUTE_Q8, NULL}; /* int8 activations, as the peer's own CPU path */
+    struct stream_arm a = {ctx, id, ROUTE_Q8, NULL, NULL}; /* int8 activations, as the peer's own CPU path */
     struct engine_config config = streams_config(ctx, ROUTE_Q8);
     if (access(model, R_OK) != 0) {
         streams_note_row(&a, "fork", "", VERDICT_SKIP, absent);

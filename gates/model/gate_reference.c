@@ -194,7 +194,7 @@ static enum status judge(const struct stream_arm *a, struct reference *ref, stru
 static enum status run_route(const struct gate_context *ctx, enum route route, const char *id,
                              struct err *err) {
     struct reference ref;
-    struct stream_arm a = {ctx, id, route, NULL};
+    struct stream_arm a = {ctx, id, route, NULL, NULL};
     struct engine_config config = streams_config(ctx, route);
     config.kv = route == ROUTE_F32 ? KV_F32 : KV_F16;
     if (route == ROUTE_F32) config.backend = BACKEND_CPU; /* the accurate route has no device kernels */

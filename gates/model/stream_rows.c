@@ -65,11 +65,13 @@ int streams_row(const struct stream_arm *a, const char *arm, const char *prompt,
 void streams_heeded_row(const struct stream_arm *a, const char *option, const char *prompt, const dump *want,
                         const dump *got, uint64_t n) {
     char test_case[128];
+    const char *why = "";
     struct golden_match m = golden_compare(want, got, n);
-    int same = golden_matches(&m);
     (void)snprintf(test_case, sizeof test_case, "%.40s %.80s", option, prompt);
-    streams_count_row(a, "heeded", test_case, same ? 1 : 0,
-                      same ? "the option changed no bit: it is ignored" : "");
+    int valid = dump_first_invalid(want, &why) == UINT64_MAX && dump_first_invalid(got, &why) == UINT64_MAX;
+    if (m.compared == 0) why = "nothing was compared";
+    if (valid && golden_matches(&m)) why = "the option changed no bit: it is ignored";
+    streams_count_row(a, "heeded", test_case, !valid || m.compared == 0 || golden_matches(&m), why);
 }
 
 struct used {
@@ -128,17 +130,23 @@ void streams_note_row(const struct stream_arm *a, const char *arm, const char *t
     a->ctx->emit(a->ctx->sink, &row);
 }
 
-enum status streams_negative_row(const struct stream_arm *a, const dump *d, struct err *err) {
-    dump *damaged = NULL;
-    RETURN_IF_ERROR(streams_damage(d, dump_count(d) - 1, &damaged, err));
-    struct golden_match m = golden_compare(d, damaged, UINT64_MAX);
+static void negative_row(const struct stream_arm *a, const dump *whole, const dump *damaged) {
+    struct golden_match m = golden_compare(whole, damaged, UINT64_MAX);
     struct evidence row;
     start_row(a, "negative", "", "missed", &row);
-    row.value = golden_matches(&m) ? 1 : 0;
+    row.value = golden_matches(&m);
     row.bound = 0;
     row.verdict = golden_matches(&m) ? VERDICT_BLIND : VERDICT_PASS;
-    (void)snprintf(row.note, sizeof row.note, "detection floor: one bit in one logit of the last row");
+    (void)snprintf(row.note, sizeof row.note, "detection floor: one bit in one logit of one row");
     a->ctx->emit(a->ctx->sink, &row);
+}
+
+enum status streams_negative_row(const struct stream_arm *a, const dump *d, struct err *err) {
+    dump *whole = NULL, *damaged = NULL;
+    RETURN_IF_ERROR(streams_whole_rows(a, d, &whole, err));
+    enum status status = streams_damage(whole, &damaged, err);
+    if (status == STATUS_OK) negative_row(a, whole, damaged);
+    dump_close(whole);
     dump_close(damaged);
-    return STATUS_OK;
+    return status;
 }

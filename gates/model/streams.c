@@ -11,6 +11,7 @@
 #define SMALL_PROMPTS    4
 #define SMALL_TOKENS     32 /* of a golden stream */
 #define SMALL_ARM_TOKENS 8  /* of the other gates' */
+#define WHOLE_ROWS       8  /* kept for the negative arm */
 
 /* ---- prompts ------------------------------------------------------------------------------------------------- */
 static enum status read_prompt(const char *dir, const char *file, struct stream_prompt *p, struct err *err) {
@@ -131,7 +132,7 @@ void streams_close(dump **dumps, int n) {
     }
 }
 
-enum status streams_damage(const dump *d, uint64_t i, dump **out, struct err *err) {
+static enum status copy_with_row(const dump *d, uint64_t i, struct hash128 row, dump **out, struct err *err) {
     dump_writer *w = NULL;
     RETURN_IF_ERROR(dump_writer_open(NULL, dump_provenance(d), 0, 0, &w, err));
     enum status s = STATUS_OK;
@@ -139,12 +140,37 @@ enum status streams_damage(const dump *d, uint64_t i, dump **out, struct err *er
         struct dump_record r = *dump_record_at(d, k);
         uint32_t n = 0;
         const uint8_t *text = dump_text(d, k, &n);
-        if (k == i) r.row.bytes[15] ^= 1;
+        if (k == i) r.row = row;
         s = dump_writer_add(w, &r, text, n, NULL, NULL, err);
     }
     if (s == STATUS_OK) return dump_writer_finish(w, dump_provenance(d), out, err);
     dump_writer_abandon(w);
     return s;
+}
+
+enum status streams_damage(const dump *d, dump **out, struct err *err) {
+    int n = 0;
+    uint64_t last = dump_count(d) - 1; /* of no records: there is no row either */
+    const float *row = dump_count(d) == 0 ? NULL : dump_logits(d, last, &n);
+    if (row == NULL || n == 0) return err_set(err, STATUS_USAGE, "%s: no row to damage", dump_name(d));
+    float *damaged = malloc((size_t)n * sizeof *damaged);
+    if (damaged == NULL) return err_set(err, STATUS_NOMEM, "a row of %d logits", n);
+    memcpy(damaged, row, (size_t)n * sizeof *damaged);
+    uint32_t bits;
+    memcpy(&bits, &damaged[n - 1], sizeof bits);
+    bits ^= 1;
+    memcpy(&damaged[n - 1], &bits, sizeof bits);
+    enum status s = copy_with_row(d, last, hash_logits(damaged, (size_t)n), out, err);
+    free(damaged);
+    return s;
+}
+
+enum status streams_whole_rows(const struct stream_arm *a, const dump *d, dump **out, struct err *err) {
+    struct generate_request r = request_of(&a->streams->prompts[0]);
+    r.follow = d;
+    r.full_logits = 1;
+    r.n = r.n < WHOLE_ROWS ? r.n : WHOLE_ROWS;
+    return generate_score(a->engine, &r, out, err);
 }
 
 /* The first three prompts and the last one, which is the long one where the gate takes it. */
@@ -160,7 +186,7 @@ static void keep_few(struct streams *s, int max_tokens) {
 /* ---- a gate -------------------------------------------------------------------------------------------------- */
 enum status streams_gate(const struct gate_context *ctx, const struct streams_plan *plan, struct err *err) {
     struct streams s;
-    struct stream_arm a = {ctx, plan->gate, plan->route, NULL};
+    struct stream_arm a = {ctx, plan->gate, plan->route, NULL, &s};
     struct engine_config config = streams_config(ctx, plan->route);
     RETURN_IF_ERROR(streams_load(ctx->source_dir, ctx->full_battery, &s, err));
     if (!ctx->full_battery) streams_limit(&s, plan->max_bytes, plan->max_tokens);

@@ -56,16 +56,20 @@ struct streams_plan {
 };
 enum status streams_gate(const struct gate_context *ctx, const struct streams_plan *plan, struct err *err);
 
-/* Writes a copy of d in which bit 0 of record i's row hash is flipped: the smallest damage a comparison must see. */
-enum status streams_damage(const dump *d, uint64_t i, dump **out, struct err *err);
-
 /* ---- evidence ---- */
 struct stream_arm {
     const struct gate_context *ctx;
     const char *gate; /* for the repro command */
     enum route route;
-    engine *engine; /* whose kernels ran; may be NULL */
+    engine *engine;                /* whose kernels ran; may be NULL */
+    const struct streams *streams; /* of streams_gate, else NULL */
 };
+/* The first few tokens of d, the stream of the arm's first prompt, once more: forced, with whole rows of logits. */
+enum status streams_whole_rows(const struct stream_arm *a, const dump *d, dump **out, struct err *err);
+/* A copy of d, which has whole rows, in which the lowest bit of the last logit of the last row was flipped and the row hashed
+ * anew: the smallest damage a comparison must see. */
+enum status streams_damage(const dump *d, dump **out, struct err *err);
+
 /* One row: candidate against reference over the first n records. Returns 1 when they match. */
 int streams_row(const struct stream_arm *a, const char *arm, const char *prompt, const dump *want,
                 const dump *got, uint64_t n, const char *grade);
@@ -85,7 +89,7 @@ void streams_note_row(const struct stream_arm *a, const char *arm, const char *t
                       const char *note);
 /* Names of the kernels that the engine has launched so far, space separated; "" without an engine. */
 void streams_note_kernels(engine *e, char *out, size_t room);
-/* The negative arm: a flipped row-hash bit in `d` must be seen. */
+/* The negative arm: one flipped bit in one logit of d, the stream of the arm's first prompt, must be seen. */
 enum status streams_negative_row(const struct stream_arm *a, const dump *d, struct err *err);
 
 #endif
