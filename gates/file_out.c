@@ -37,6 +37,7 @@ enum status file_out_open(struct file_out *f, const char *path, struct err *err)
     struct stat st;
     f->fd = -1;
     f->path = f->temp = NULL;
+    if (path[0] == '\0') return err_set(err, STATUS_USAGE, "an empty name of a file to write");
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
         return err_set(err, STATUS_USAGE, "%s: exists and is not a regular file", path);
     size_t room = strlen(path) + 48;
@@ -161,4 +162,22 @@ int file_out_is_one(const char *a, const char *b) {
     }
     return strcmp(ends[0], ends[1]) == 0 && stat(folders[0], &x) == 0 && stat(folders[1], &y) == 0 &&
            x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* A folder that is read is read for its dumps. */
+static int is_dump_in(const char *folder, const char *out) {
+    struct stat st;
+    char path[4096];
+    const char *slash = strrchr(out, '/'), *name = slash == NULL ? out : slash + 1;
+    size_t n = strlen(name);
+    if (n < 4 || strcmp(name + n - 4, ".fgd") != 0 || stat(out, &st) != 0) return 0;
+    int length = snprintf(path, sizeof path, "%s/%s", folder, name);
+    return length > 0 && (size_t)length < sizeof path && file_out_is_one(path, out);
+}
+
+enum status file_out_spares(const char *out, const char *const *inputs, int n, struct err *err) {
+    for (int i = 0; i < n && out != NULL; i++)
+        if (inputs[i] != NULL && (file_out_is_one(inputs[i], out) || is_dump_in(inputs[i], out)))
+            return err_set(err, STATUS_USAGE, "%s: the output would replace the input", out);
+    return STATUS_OK;
 }

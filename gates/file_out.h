@@ -42,4 +42,8 @@ enum status file_out_check(const char *path, int streams, struct err *err);
 /* Do both paths lead to one file, by whatever names, there already or not? */
 int file_out_is_one(const char *a, const char *b);
 
+/* STATUS_USAGE when writing out would replace one of n inputs, by whatever name: the file itself, a dump in a folder that
+ * is an input, or that folder where out is one too. What was read may be the only copy. NULL, out or input: not given. */
+enum status file_out_spares(const char *out, const char *const *inputs, int n, struct err *err);
+
 #endif

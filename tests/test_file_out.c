@@ -92,6 +92,35 @@ static void damage(void) {
     (void)close(fd);
 }
 
+Test(file_out, an_empty_name_is_no_file) {
+    struct err err = {""};
+    cr_assert_eq(file_out_check("", 1, &err), STATUS_USAGE);
+    cr_assert_eq(file_out_whole("", "new", 3, &err), STATUS_USAGE);
+    cr_assert(strstr(err.message, "an empty name") != NULL, "%s", err.message);
+}
+
+Test(file_out, an_input_is_spared_by_whatever_name) {
+    char same[96], link_to[96], dump_path[96], other[96];
+    struct err err = {""};
+    const char *const inputs[] = {NULL, path, folder, "/nonexistent"};
+    (void)snprintf(same, sizeof same, "%s/./file", folder);
+    (void)snprintf(link_to, sizeof link_to, "%s/link", folder);
+    (void)snprintf(dump_path, sizeof dump_path, "%s/a.fgd", folder);
+    (void)snprintf(other, sizeof other, "%s/b.fgd", folder);
+    cr_assert_eq(symlink(path, link_to), 0);
+    cr_assert_eq(file_out_whole(dump_path, "d", 1, &err), STATUS_OK, "%s", err.message);
+    const char *const taken[] = {path, same, link_to, dump_path, folder};
+    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++) {
+        cr_assert_eq(file_out_spares(taken[i], inputs, 4, &err), STATUS_USAGE, "%s", taken[i]);
+        cr_assert(strstr(err.message, "would replace the input") != NULL, "%s", err.message);
+    }
+    const char *const free_ones[] = {NULL, other, "/nonexistent/a.fgd"};
+    for (size_t i = 0; i < sizeof free_ones / sizeof free_ones[0]; i++)
+        cr_assert_eq(file_out_spares(free_ones[i], inputs, 4, &err), STATUS_OK, "%s", err.message);
+    (void)unlink(link_to);
+    (void)unlink(dump_path);
+}
+
 Test(file_out, a_dump_that_does_not_verify_replaces_nothing) {
     static const char *const keys[] = {"tool", "test", NULL};
     struct err err = {""};

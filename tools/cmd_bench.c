@@ -7,6 +7,7 @@
 
 #include "gates/bench.h"
 #include "gates/bench_kernels.h"
+#include "gates/file_out.h"
 #include "gates/stats.h"
 #include "gates/table.h"
 #include "tools/cli_table.h"
@@ -194,6 +195,10 @@ static int run(int argc, char **argv) {
     a.n_decode = 32;
     a.warm_s = 1.0;
     cli_parse(&arguments.argp, argc, argv, &a);
+    const char *const inputs[] = {a.file, a.engine.model};
+    if (a.csv != NULL &&
+        (file_out_check(a.csv, 1, &err) != STATUS_OK || file_out_spares(a.csv, inputs, 2, &err) != STATUS_OK))
+        return cli_fail("bench", &err);
     if (a.kernels) return run_kernels(&a);
     (void)snprintf(path, sizeof path, "%.3900s/fixtures/prompts/whale-512.txt", cli_source_dir());
     if (slurp_file(a.file != NULL ? a.file : path, &prompt, &n, &err) != STATUS_OK)

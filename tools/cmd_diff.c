@@ -9,6 +9,7 @@
 
 #include "gates/diff_folder.h"
 #include "gates/diff_report.h"
+#include "gates/file_out.h"
 #include "tools/cli_table.h"
 #include "tools/commands.h"
 
@@ -222,6 +223,8 @@ static int run_diff(int argc, char **argv) {
                       args.paths[1]);
         return cli_fail("diff", &err);
     }
+    const char *const inputs[] = {args.paths[0], args.paths[1], args.control};
+    if (file_out_spares(args.csv, inputs, 3, &err) != STATUS_OK) return cli_fail("diff", &err);
     if (args.csv != NULL && diff_csv_open(args.csv, args.eol, &run.csv, &err) != STATUS_OK)
         return cli_fail("diff", &err);
     return folders == 2 ? compare_folders(&run, &o) : compare_files(&run, &o);

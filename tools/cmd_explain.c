@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "gates/explain_report.h"
+#include "gates/file_out.h"
 #include "tools/cli_table.h"
 #include "tools/commands.h"
 #include "tools/dump_inputs.h"
@@ -266,6 +267,19 @@ static int report(struct explain_job *job, const struct explain_request *r, cons
     return explain_exit_code(e->verdict);
 }
 
+/* Before minutes of work. */
+static enum status check_files(const struct explain_args *a, struct err *err) {
+    const char *const inputs[] = {a->paths[0],  a->paths[1],  a->file,
+                                  a->binary[0], a->binary[1], a->engine.model};
+    const char *const outputs[] = {a->csv, a->margins};
+    for (int i = 0; i < 2; i++) {
+        if (outputs[i] == NULL) continue;
+        RETURN_IF_ERROR(file_out_check(outputs[i], 1, err));
+        RETURN_IF_ERROR(file_out_spares(outputs[i], inputs, (int)(sizeof inputs / sizeof inputs[0]), err));
+    }
+    return STATUS_OK;
+}
+
 static int run(int argc, char **argv) {
     struct explain_args a;
     struct explain_job job;
@@ -280,7 +294,7 @@ static int run(int argc, char **argv) {
     job.argc = argc;
     job.argv = argv;
     int code = EXIT_TROUBLE;
-    if (prepare(&job, &err) == STATUS_OK) {
+    if (check_files(&a, &err) == STATUS_OK && prepare(&job, &err) == STATUS_OK) {
         struct explain_request r = {&job.sides[0], &job.sides[1], job.ids,  job.n_ids,     job.dumps[0],
                                     job.dumps[1],  a.n,           a.copies, show_progress, NULL};
         enum status s = explain_run(&r, &result, &err);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "gates/battery.h"
+#include "gates/file_out.h"
 #include "tools/cli_table.h"
 #include "tools/commands.h"
 #include "gates/slurp.h"
@@ -138,6 +139,8 @@ static int run(int argc, char **argv) {
     cli_engine_default(&a.engine);
     a.n = 64;
     cli_parse(&arguments.argp, argc, argv, &a);
+    const char *const inputs[] = {a.file, a.battery, a.engine.model};
+    if (file_out_spares(a.out, inputs, 3, &err) != STATUS_OK) return cli_fail("generate", &err);
     if (a.battery != NULL) return generate_battery(&a, &err) == STATUS_OK ? 0 : cli_fail("generate", &err);
     char *from_file = NULL;
     size_t n = a.text != NULL ? strlen(a.text) : 0;

@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "gates/file_out.h"
 #include "gates/import.h"
 #include "gates/import_json.h"
 #include "tools/commands.h"
@@ -181,17 +181,9 @@ static void report(const dump *d, const char *out) {
     print_notes(d);
 }
 
-/* The answer is the only copy of what a server said. */
-static enum status refuse_own_input(const struct import_args *a, struct err *err) {
-    struct stat in, out;
-    if (stat(a->path, &in) != 0 || stat(a->out, &out) != 0 || in.st_dev != out.st_dev ||
-        in.st_ino != out.st_ino)
-        return STATUS_OK;
-    return err_set(err, STATUS_USAGE, "%s: the output would replace the input", a->out);
-}
-
 static enum status import_any(const struct import_args *a, dump **d, struct err *err) {
-    RETURN_IF_ERROR(refuse_own_input(a, err));
+    const char *const inputs[] = {a->path, a->json.tokenizer};
+    RETURN_IF_ERROR(file_out_spares(a->out, inputs, 2, err));
     if (a->format == FORMAT_JSON || (a->format == FORMAT_AUTO && import_json_looks(a->path)))
         return import_json(a->path, &a->json, &a->extra, a->out, d, err);
     table *t = NULL;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/make_model.h"
+#include "gates/file_out.h"
 #include "tools/cli_table.h"
 #include "tools/commands.h"
 
@@ -54,7 +55,8 @@ static int run(int argc, char **argv) {
     r.quant = "q8_0";
     r.progress = show_progress;
     cli_parse(&arguments.argp, argc, argv, &r);
-    enum status s = make_model(&r, &err);
+    enum status s = file_out_spares(r.out, &r.from, 1, &err);
+    if (s == STATUS_OK) s = make_model(&r, &err);
     cli_progress_end();
     if (s != STATUS_OK) return cli_fail("make-model", &err);
     printf("wrote %s\n", r.out);

@@ -21,6 +21,7 @@ static void take_tiers(struct argp_state *state, void *args, char *arg) {
     struct mutants_args *a = args;
     memset(a->tiers, 0, sizeof a->tiers);
     a->tiers_given = 1;
+    if (*arg == '\0') argp_error(state, "--tier: want parity, identity or tolerance");
     for (const char *p = arg; *p != '\0';) {
         char name[16];
         size_t n = strcspn(p, ",");

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "gates/battery.h"
+#include "gates/file_out.h"
 #include "tools/cli_table.h"
 #include "tools/commands.h"
 #include "tools/dump_inputs.h"
@@ -108,6 +109,8 @@ static int run(int argc, char **argv) {
     memset(&a, 0, sizeof a);
     cli_engine_default(&a.engine);
     cli_parse(&arguments.argp, argc, argv, &a);
+    const char *const inputs[] = {a.follow, a.file, a.battery, a.engine.model};
+    if (file_out_spares(a.out, inputs, 4, &err) != STATUS_OK) return cli_fail("replay", &err);
     if (a.battery != NULL) return replay_battery(&a, &err) == STATUS_OK ? 0 : cli_fail("replay", &err);
     dump *follow = NULL, *d = NULL;
     char *prompt = NULL;

@@ -230,14 +230,13 @@ static enum status read_rows(const struct report_args *a, const char *path, stru
 /* No file twice, and none in place of what was read. */
 static enum status check_files(const struct report_args *a, struct err *err) {
     const struct report_page_args *p = &a->page;
-    const char *const inputs[] = {a->input, a->newer, p->dump_a, p->dump_b, p->explain, p->mutants};
+    const char *const inputs[] = {a->input, a->newer, p->dump_a, p->dump_b, p->control, p->explain, p->mutants};
     const char *const outputs[2] = {a->out, a->junit};
     for (int i = 0; i < 2; i++) {
         if (outputs[i] == NULL) continue;
         RETURN_IF_ERROR(file_out_check(outputs[i], i == 0, err));
-        for (size_t k = 0; k < sizeof inputs / sizeof inputs[0]; k++)
-            if (inputs[k] != NULL && file_out_is_one(inputs[k], outputs[i]))
-                return err_set(err, STATUS_USAGE, "%s: the output would replace the input", outputs[i]);
+        RETURN_IF_ERROR(
+            file_out_spares(outputs[i], inputs, (int)(sizeof inputs / sizeof inputs[0]), err));
     }
     if (a->out != NULL && a->junit != NULL && file_out_is_one(a->out, a->junit))
         return err_set(err, STATUS_USAGE, "%s: two reports in one file", a->junit);

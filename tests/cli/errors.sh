@@ -79,6 +79,11 @@ bad='nowhere/x dir pipe'
 each 'generate -p x -n 1 -o @' 'replay --follow a.fgd -p It~was -o @' 'import a.csv -o @' 'make-model @' \
   'trace --tokens ids.csv --prompt-tokens 2 --capture 1 --values @'
 [ -p pipe ] || fail 'a pipe was replaced by a file'
+bad='nowhere/x dir' # before anything is run, and shown
+each "bench -f $single --csv @" 'bench --kernels --csv @' "ab --b-geometry fa_tkv=16 -f $single --csv @" \
+  'explain a.fgd --geometry fa_tkv=16 -p It~was --csv @' 'explain a.fgd --geometry fa_tkv=16 -p It~was --margins @'
+trouble "$forkgate" run --only op.add --csv ''
+has err 'an empty name of a file'
 tables=('diff a.fgd b.fgd --csv @' 'explain a.fgd --geometry fa_tkv=16 -p It~was --csv @' 'occupancy --csv @'
   "bench --rounds 1 --warm 0 --decode 0 -f $single --csv @" 'explain a.fgd --geometry fa_tkv=16 -p It~was --margins @'
   "bisect $forkgate $forkgate --golden a.fgd -p It~was --state @")
@@ -97,6 +102,32 @@ for line in "${tables[@]}"; do
     checks=$((checks + 1))
   done
 done
+
+# ---- an output in place of what is read, by whatever name: refused at once, and what was there stays ----
+mkdir folder other
+cp a.fgd b.fgd folder
+cp b.fgd other/a.fgd
+ln -s ../a.fgd folder/link
+cp "$single" prompt.txt
+cp "$model" f.gguf
+printf 'name,file,offset,bytes\na,single.txt,0,4\n' >battery.csv
+kept() { cksum a.fgd b.fgd a.csv run.csv folder/*.fgd other/* prompt.txt f.gguf battery.csv; }
+before=$(kept)
+for line in 'diff a.fgd b.fgd --csv ./a.fgd' 'diff a.fgd b.fgd --csv folder/../b.fgd' 'diff a.fgd b.fgd --csv folder/link' \
+  'diff folder other --csv other/a.fgd' 'diff a.fgd b.fgd --control folder --csv folder/b.fgd' \
+  'replay --follow a.fgd -p It~was -o ./a.fgd' 'replay --follow a.fgd -f prompt.txt -o prompt.txt' \
+  'replay --battery battery.csv --follow folder -o other/../folder' 'generate -f prompt.txt -n 1 -o prompt.txt' \
+  'make-model --from f.gguf --quant q8_0 f.gguf' 'import a.csv -o ./a.csv' 'report export run.csv -o ./run.csv' \
+  'report html --diff a.fgd b.fgd -o b.fgd' 'explain a.fgd b.fgd -p It~was --csv b.fgd' \
+  'explain a.fgd --geometry fa_tkv=16 -p It~was --margins a.fgd' 'bench -f prompt.txt --csv prompt.txt' \
+  'ab --b-geometry fa_tkv=16 -f prompt.txt --csv prompt.txt'; do
+  words=()
+  for w in $line; do words+=("${w//\~/ }"); done
+  trouble timeout 60 "$forkgate" "${words[@]}"
+  has err 'the output would replace the input'
+  checks=$((checks + 1))
+done
+[ "$(kept)" = "$before" ] || fail 'an input was replaced'
 
 # ---- a full disk under standard output: one line, also where the command itself noticed ----
 for line in --help --version --man 'run --list' 'mutants --list' 'golden list' 'golden verify' 'golden show sm_90-f16/holmes' \

@@ -59,6 +59,9 @@ has out 'merge-order'
 trouble "$forkgate" mutants --only nonsense
 has err "no fault 'nonsense'"
 expect 2 "$forkgate" mutants --tier suite
+expect 2 "$forkgate" mutants --quick --only rt-tie --tier ''
+has err '--tier: want parity, identity or tolerance'
+lacks out 'not reached'
 trouble "$forkgate" mutants --quick --only rt-tie --tier parity --csv nowhere/x.csv # before the run: nothing is printed
 has err 'nowhere/x.csv'
 expect 0 "$forkgate" mutants --quick --only rt-tie --tier parity --csv one.csv
