@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "gates/ab.h"
+#include "gates/file_hash.h"
+#include "gates/file_out.h"
 #include "tools/cli_table.h"
 #include "tools/commands.h"
 #include "gates/slurp.h"
@@ -65,16 +67,25 @@ static const struct cli_table arguments = {
 struct ab_side {
     struct engine_config config;
     bench *bench;            /* this build */
-    struct ab_binary binary; /* another */
+    struct ab_binary binary; /* a program, run as a child */
 };
+
+/* Both sides are measured the same way: an engine of this process against a child would compare the ways. */
+static int by_binary(const struct ab_args *a) {
+    return a->binary[0] != NULL || a->binary[1] != NULL;
+}
+
+static const char *program_of(const struct ab_args *a, int k) {
+    return a->binary[k] != NULL ? a->binary[k] : cli_self();
+}
 
 static enum status side_start(const struct ab_args *a, int k, const struct bench_work *w, const char *file,
                               struct ab_side *s, ab_measure **measure, void **ctx, struct err *err) {
     s->config = a->engine.config;
     if (a->geometry[k] != NULL)
         RETURN_IF_ERROR(geometry_parse(a->geometry[k], &s->config.compute.geometry, err));
-    if (a->binary[k] != NULL) {
-        struct ab_binary b = {a->binary[k], a->engine.model, file, s->config, a->n_decode, a->warm_s};
+    if (by_binary(a)) {
+        struct ab_binary b = {program_of(a, k), a->engine.model, file, s->config, a->n_decode, a->warm_s};
         s->binary = b;
         *measure = ab_measure_binary;
         *ctx = &s->binary;
@@ -100,12 +111,18 @@ static void print_round(void *sink, int round, enum ab_arm arm, const struct ab_
     (void)fflush(stdout);
 }
 
-static int same_sides(const struct ab_args *a, const struct ab_side s[2]) {
+/* The same program is the same bytes, by whatever name. */
+static enum status check_differ(const struct ab_args *a, const struct ab_side s[2], struct err *err) {
     const struct geometry *g = &s[0].config.compute.geometry, *h = &s[1].config.compute.geometry;
-    const char *x = a->binary[0], *y = a->binary[1];
-    int programs = (x == NULL) == (y == NULL) && (x == NULL || strcmp(x, y) == 0);
-    return programs && g->fa_tq == h->fa_tq && g->fa_tkv == h->fa_tkv && g->fa_chunk == h->fa_chunk &&
-           g->fa_splits == h->fa_splits;
+    struct hash128 x, y;
+    if (g->fa_tq != h->fa_tq || g->fa_tkv != h->fa_tkv || g->fa_chunk != h->fa_chunk ||
+        g->fa_splits != h->fa_splits)
+        return STATUS_OK;
+    RETURN_IF_ERROR(file_hash(program_of(a, 0), &x, err));
+    RETURN_IF_ERROR(file_hash(program_of(a, 1), &y, err));
+    if (!hash_equal(&x, &y)) return STATUS_OK;
+    return err_set(err, STATUS_USAGE,
+                   "A and B are the same program with the same geometry: nothing to decide");
 }
 
 /* ---- the run --------------------------------------------------------------------------------------------------------- */
@@ -130,9 +147,7 @@ static enum status measure(const struct ab_args *a, const struct bench_work *w, 
         RETURN_IF_ERROR(side_start(a, k, w, file, &s[k], &plan.measure[k], &plan.ctx[k], err));
         print_side(a, k, &s[k]);
     }
-    if (same_sides(a, s))
-        return err_set(err, STATUS_USAGE,
-                       "A and B are the same program with the same geometry: nothing to decide");
+    RETURN_IF_ERROR(check_differ(a, s, err));
     printf("bar: %s %+.2f %%, named before measuring\n", a->decode ? "decode" : "prefill", a->bar);
     RETURN_IF_ERROR(ab_run(&plan, result, err));
     return a->csv == NULL ? STATUS_OK : ab_write_csv(a->csv, result, err);
@@ -155,6 +170,10 @@ static int run(int argc, char **argv) {
     cli_parse(&arguments.argp, argc, argv, &a);
     (void)snprintf(path, sizeof path, "%.3900s/fixtures/prompts/whale-512.txt", cli_source_dir());
     const char *file = a.file != NULL ? a.file : path;
+    const char *const inputs[] = {file, a.binary[0], a.binary[1], a.engine.model};
+    if (a.csv != NULL &&
+        (file_out_check(a.csv, 1, &err) != STATUS_OK || file_out_spares(a.csv, inputs, 4, &err) != STATUS_OK))
+        return cli_fail("ab", &err);
     if (slurp_file(file, &prompt, &n, &err) != STATUS_OK) return cli_fail("ab", &err);
     struct bench_work w = {file, prompt, n, a.n_decode, a.n_tokens};
     enum status s = measure(&a, &w, file, sides, &result, &err);

@@ -42,10 +42,26 @@ for sides in "--b-geometry fa_tkv=64" "--a $forkgate --b-geometry fa_tkv=16"; do
   [ "$(wc -l <ab.csv)" -eq 10 ] || fail 'CSV rows'
 done
 
+# one binary: this build is a child too, so it is found missing when its turn comes
+cp "$forkgate" self
+printf '#!/bin/sh\nrm -f self\nexec %s "$@"\n' "$forkgate" >away
+chmod +x away
+# shellcheck disable=SC2086
+expect 2 ./self ab --a ./away --b-geometry fa_tkv=16 $small --rounds 3
+grep -Eq "self: cannot be run: No such file" err || fail 'A is a child, and B is none'
+
 # refused
 # shellcheck disable=SC2086
 expect 2 "$forkgate" ab --a-geometry fa_tkv=32 $small
 has err 'the same program with the same geometry'
+cp "$forkgate" copy # the same program is the same bytes
+ln -s "$forkgate" link
+for sides in "--a $forkgate --b ./link" "--a ./copy --b $forkgate" '--b ./link' '--a ./copy'; do
+  # shellcheck disable=SC2086
+  expect 2 "$forkgate" ab $sides $small
+  has err 'the same program with the same geometry'
+  lacks out 'round '
+done
 expect 2 "$forkgate" ab
 has err 'give two sides'
 expect 2 "$forkgate" ab --b-geometry fa_tkv=17
