@@ -64,6 +64,12 @@ static void check(struct argp_state *state, void *args) {
     if (a->engine.route_given)
         argp_error(state, "--route is not read here: give --routes f16 or --routes q8");
     if (a->action == NULL) argp_error(state, "give verify, list, show, review or refresh");
+    if (a->action == NULL) return;
+    if (strcmp(a->action, "list") == 0 && a->n_names > 0)
+        argp_error(state, "list takes no NAME: it lists all");
+    if (a->regenerate && strcmp(a->action, "verify") != 0) argp_error(state, "--regenerate goes with verify");
+    if (a->reason != NULL && strcmp(a->action, "refresh") != 0)
+        argp_error(state, "--reason goes with refresh");
 }
 
 static const struct cli_table arguments = {
@@ -134,8 +140,21 @@ static void note_gap(void *ctx, enum golden_gap_kind kind, const char *what) {
            what);
 }
 
+/* A name that is no golden's must not read as one golden that is intact. */
+static enum status check_known(const struct golden_args *a, const struct golden_set *s, struct err *err) {
+    for (int i = 0; i < a->n_names; i++) {
+        size_t k = 0;
+        while (k < s->n && fnmatch(a->names[i], s->entries[k].name, 0) != 0) k++;
+        if (k == s->n)
+            return err_set(err, STATUS_USAGE, "%s/manifest.csv names no golden '%s'", s->dir, a->names[i]);
+    }
+    return STATUS_OK;
+}
+
 static int verify_files(const struct golden_args *a, const struct golden_set *s) {
     size_t intact = 0, damaged = 0;
+    struct err unknown;
+    if (check_known(a, s, &unknown) != STATUS_OK) return cli_fail("golden", &unknown);
     for (size_t i = 0; i < s->n; i++) {
         struct err err;
         dump *d = NULL;
@@ -156,7 +175,7 @@ static int verify_files(const struct golden_args *a, const struct golden_set *s)
     if (gaps.missing + gaps.orphans > 0) printf(", %zu missing, %zu orphans", gaps.missing, gaps.orphans);
     printf("\n");
     if (intact + damaged == 0) {
-        (void)err_set(&err, STATUS_USAGE, "%s/manifest.csv names no such golden", s->dir);
+        (void)err_set(&err, STATUS_USAGE, "%s/manifest.csv names no golden", s->dir);
         return cli_fail("golden", &err);
     }
     return damaged + gaps.missing > 0 || intact == 0 ? EXIT_TROUBLE : 0;

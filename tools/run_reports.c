@@ -21,19 +21,28 @@ static const struct argp_option options[] = {
      "github: annotation lines too (default when GITHUB_ACTIONS is true)", 0},
     {NULL, 0, NULL, 0, NULL, 0}};
 
+/* A file that was asked for and would not be written. */
+static void once(struct argp_state *state, const char *before, const char *option) {
+    if (before != NULL) argp_error(state, "%s is given twice", option);
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state) {
     struct run_reports *r = state->input;
     switch (key) {
     case OPT_CSV:
+        once(state, r->csv, "--csv");
         r->csv = arg;
         return 0;
     case OPT_JUNIT:
+        once(state, r->junit, "--junit");
         r->junit = arg;
         return 0;
     case OPT_HTML:
+        once(state, r->html, "--html");
         r->html = arg;
         return 0;
     case OPT_SUMMARY:
+        once(state, r->summary, "--summary-md");
         r->summary = arg;
         return 0;
     case OPT_FORMAT:

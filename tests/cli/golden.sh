@@ -49,6 +49,24 @@ has out 'repeat     4 of 4 streams equal in a fresh process, alone'
 last out 'golden: 0 same, 0 changed, 4 new, 0 refused'
 expect 0 "$forkgate" golden verify
 last out 'golden: 4 intact, 0 damaged'
+# each name is a golden's, and each option is the action's
+trouble "$forkgate" golden verify sm_90-f16/single sm_90-f16/typo
+has err "manifest.csv names no golden 'sm_90-f16/typo'"
+expect 0 "$forkgate" golden verify sm_90-f16/single 'sm_90-q8/*'
+last out 'golden: 3 intact, 0 damaged'
+trouble "$forkgate" golden list sm_90-f16/single
+trouble "$forkgate" golden list --regenerate
+trouble "$forkgate" golden verify --reason 'none is needed'
+
+# a lost manifest: nothing is new, nothing is an orphan, nothing moves
+mv tree/golden/manifest.csv lost.csv
+find tree/golden -name '*.fgd' | sort >dumps
+trouble "$forkgate" golden refresh --reason 'all of it is new' --routes q8
+has err 'manifest.csv is gone, and sm_90-'
+trouble "$forkgate" golden verify
+has err 'bring it back'
+find tree/golden -name '*.fgd' | sort | cmp -s dumps - || fail 'dumps went with their manifest'
+mv lost.csv tree/golden/manifest.csv
 expect 0 "$forkgate" golden verify --regenerate
 last out 'golden: 4 same, 0 changed, 0 new, 0 refused'
 expect 0 "$forkgate" golden show sm_90-f16/single

@@ -77,6 +77,10 @@ for option in csv junit html summary-md; do # before the run, which may take lon
 done
 mkdir folder
 trouble "$forkgate" run --only op.add --csv folder
+for option in csv junit html summary-md; do # the first of two would not be written
+    expect 2 "$forkgate" run --only op.add --$option one --$option two
+    has err "--$option is given twice"
+done
 trouble "$forkgate" run --only op.add --csv one --junit one
 has err 'two reports in one file'
 trouble "$forkgate" run --only op.add --csv one --junit ./one
