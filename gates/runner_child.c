@@ -33,6 +33,7 @@ struct child_sink {
     const struct gate *gate;
     const struct gate_context *ctx;
     char provenance[40];
+    size_t sent, passed_over; /* rows */
 };
 
 static int write_all(int fd, const void *data, size_t n) {
@@ -78,8 +79,14 @@ static void write_provenance(const struct gate_context *ctx, char out[40]) {
 }
 
 static void child_emit(void *sink, const struct evidence *row) {
-    const struct child_sink *s = sink;
+    struct child_sink *s = sink;
     struct evidence out = *row;
+    /* --only GATE/CASE, where a gate makes more rows than those of its case; a tool's rows are of all it saw */
+    if (s->ctx->under == NULL && !runner_selects_case(s->ctx->only, s->gate->id, row->test_case)) {
+        s->passed_over++;
+        return;
+    }
+    s->sent++;
     out.tier = s->gate->tier;
     (void)snprintf(out.gate, sizeof out.gate, "%s", s->gate->id);
     if (out.provenance[0] == '\0') memcpy(out.provenance, s->provenance, sizeof out.provenance);
@@ -96,7 +103,7 @@ static void child_main(int fd, const struct gate *g, const struct gate_context *
         (void)dup2(null, STDOUT_FILENO);
         (void)close(null);
     }
-    struct child_sink sink = {fd, g, ctx, ""};
+    struct child_sink sink = {fd, g, ctx, "", 0, 0};
     write_provenance(ctx, sink.provenance);
     struct gate_context own = *ctx;
     own.emit = child_emit;
@@ -104,6 +111,10 @@ static void child_main(int fd, const struct gate *g, const struct gate_context *
     struct frame_done done;
     memset(&done, 0, sizeof done);
     done.status = own.under != NULL ? under_run(g, &own, &done.err) : g->run(&own, &done.err);
+    if (done.status == STATUS_OK && sink.sent == 0 && sink.passed_over > 0)
+        done.status =
+            err_set(&done.err, STATUS_USAGE, "none of its %zu checks is of a case with '%.100s' in it",
+                    sink.passed_over, strchr(ctx->only, '/') + 1);
     send_frame(fd, FRAME_DONE, &done, sizeof done);
     _exit(0);
 }

@@ -43,6 +43,22 @@ static enum status run_blind(const struct gate_context *ctx, struct err *err) {
     emit(ctx, VERDICT_BLIND, "the negative arm passed");
     return STATUS_OK;
 }
+/* A check for each of three prompts, the last of them red, and one that is of none. */
+static enum status run_prompts(const struct gate_context *ctx, struct err *err) {
+    static const char *const cases[] = {"holmes.txt", "watson.txt", "fa_tkv watson.txt", "events",
+                                        "night.txt"};
+    (void)err;
+    for (int i = 0; i < 5; i++) {
+        struct evidence row;
+        memset(&row, 0, sizeof row);
+        row.verdict = i == 4 ? VERDICT_FAIL : VERDICT_PASS;
+        strcpy(row.metric, "differ");
+        row.value = i == 4;
+        strcpy(row.test_case, cases[i]);
+        ctx->emit(ctx->sink, &row);
+    }
+    return STATUS_OK;
+}
 static enum status run_silent(const struct gate_context *ctx, struct err *err) {
     (void)ctx;
     (void)err;
@@ -121,6 +137,7 @@ static const struct gate crash = {"g.crash", TIER_PARITY, "crashes", 0, 0, 20, r
 static const struct gate exit0 = {"g.exit0", TIER_PARITY, "exits with 0", 0, 0, 20, run_exit0};
 static const struct gate hang = {"g.hang", TIER_PARITY, "hangs", 0, 0, 0.4, run_hang};
 static const struct gate device = {"g.device", TIER_PARITY, "needs a device", 0, 1, 20, run_pass};
+static const struct gate prompts = {"g.prompts", TIER_PARITY, "five checks", 0, 0, 20, run_prompts};
 static const struct gate absent = {"g.absent", TIER_IDENTITY, "skips a tier", 0, 0, 20, run_skip};
 static const struct gate later = {"g.later", TIER_IDENTITY, "runs later", 0, 0, 20, run_pass};
 
@@ -237,6 +254,30 @@ Test(verdicts, only_selects_a_gate_by_its_whole_name_and_a_case_by_a_part) {
     cr_assert(runner_selects_case("op.add/n=3", "op.add", "rows=1 n=3 f32"), "part of the text");
     cr_assert(!runner_selects_case("op.add/n=4", "op.add", "rows=1 n=3 f32"), "another case");
     cr_assert(runner_selects_case(NULL, "op.add", "anything"), "no filter");
+}
+
+/* Whatever a gate does to make them: a stream gate runs all of its prompts. */
+Test(verdicts, only_a_case_judges_its_own_checks_and_a_case_that_none_has_is_an_error) {
+    static const struct {
+        const char *only;
+        int code;
+        size_t n;
+        enum verdict verdict;
+    } want[] = {{"g.prompts", 1, 5, VERDICT_FAIL},
+                {"g.prompts/watson", 0, 2, VERDICT_PASS},
+                {"g.prompts/night", 1, 1, VERDICT_FAIL},
+                {"g.prompts/zzz", 2, 1, VERDICT_ERROR}};
+    const struct gate *registry[] = {&prompts, NULL};
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
+        cr_assert_eq(run_with(registry, want[i].only, 0, 1), want[i].code, "%s", want[i].only);
+        const struct gate_result *g = &result.gates[0];
+        cr_assert(g->n_rows == want[i].n && g->verdict == want[i].verdict, "%s: %zu rows, %s", want[i].only,
+                  g->n_rows, verdict_name(g->verdict));
+        if (want[i].verdict == VERDICT_ERROR)
+            cr_assert(strstr(g->rows[0].note, "none of its 5 checks is of a case with 'zzz' in it") != NULL,
+                      "%s", g->rows[0].note);
+        runner_free(&result);
+    }
 }
 
 Test(verdicts, exit_codes_fold_as_declared) {
