@@ -1,6 +1,7 @@
 /* gate_rope_table.c - CLAIM: keys and queries of the loaded model are rotated by pos * base^(-2i/n_rot), in the pairs its
- * architecture uses, at every position of its context. Needs: model. Arms: q, k: layer 0 of one step over all positions,
- * watched before and after the rotation (the step is stopped there, so the whole context costs a fraction of a second).
+ * architecture uses, at every position of its first step: of the whole context where that is at most CHUNK_MAX (4096).
+ * Needs: model. Arms: q, k: layer 0 of that step, watched before and after the rotation (the step is stopped there, so 4096
+ * positions cost a fraction of a second); negative: one of those values moved by 1.5 bounds must be seen.
  * Not op.rope: that judges the rotation by a given table; here the table and the pair order are the engine's own.
  * Exercise: forkgate run --only model.rope */
 #include <math.h>
@@ -22,7 +23,7 @@ struct rotation {
 
 struct watch {
     struct rotation rot;
-    int head_dim;
+    int head_dim, n_ctx;
     int64_t rows;
     float *before[2], *after[2]; /* q, k: [rows, cols] */
     int64_t cols[2];
@@ -48,10 +49,13 @@ static enum status read_rotation(const gguf *g, int head_dim, struct rotation *o
     if (gguf_get_f32(g, key_of(name, "rope.freq_base", key), &value, NULL) == STATUS_OK)
         out->base = (double)value;
     (void)gguf_get_u32(g, key_of(name, "rope.dimension_count", key), &n_rot, NULL);
-    if (gguf_get_string(g, key_of(name, "rope.scaling.type", key), &type, NULL) == STATUS_OK &&
-        type.length == 6 && memcmp(type.data, "linear", 6) == 0 &&
-        gguf_get_f32(g, key_of(name, "rope.scaling.factor", key), &value, NULL) == STATUS_OK && value > 0)
-        out->linear = (double)value;
+    value = 0;
+    if (gguf_get_f32(g, key_of(name, "rope.scaling.factor", key), &value, NULL) != STATUS_OK)
+        (void)gguf_get_f32(g, key_of(name, "rope.scale_linear", key), &value, NULL); /* its older name */
+    int linear = 1; /* what a factor means where no type is given */
+    if (gguf_get_string(g, key_of(name, "rope.scaling.type", key), &type, NULL) == STATUS_OK)
+        linear = type.length == 6 && memcmp(type.data, "linear", 6) == 0;
+    if (linear && value > 0) out->linear = (double)value;
     const struct gguf_tensor *t = gguf_tensor_find(g, "rope_freqs.weight");
     out->factors = t == NULL ? NULL : t->data;
     out->n_rot = (int)n_rot;
@@ -133,6 +137,39 @@ static void true_rotation(const struct watch *w, int which, double *truth, doubl
     }
 }
 
+static struct evidence start_row(const struct watch *w, const char *arm, const char *metric) {
+    struct evidence row;
+    char of[40] = "";
+    memset(&row, 0, sizeof row);
+    if (w->rows < w->n_ctx) (void)snprintf(of, sizeof of, " of %d", w->n_ctx);
+    (void)snprintf(row.test_case, sizeof row.test_case, "positions 0 to %lld%s", (long long)w->rows - 1, of);
+    (void)snprintf(row.arm, sizeof row.arm, "%s", arm);
+    (void)snprintf(row.metric, sizeof row.metric, "%s", metric);
+    (void)snprintf(row.grade, sizeof row.grade, "measured");
+    (void)snprintf(row.repro, sizeof row.repro, "forkgate run --only model.rope");
+    return row;
+}
+
+/* The last rotated value of the last position moves by 1.5 bounds: the judge must see it. */
+static void negative(const struct gate_context *ctx, const struct watch *w, int which, const double *truth,
+                     const double *scale, const struct compare_shape *shape,
+                     const struct compare_bounds *bounds) {
+    size_t at = (size_t)(w->rows * w->cols[which]) - 1;
+    while (at > 0 && !(scale[at] > 0)) at--; /* behind n_rot values are only passed through */
+    float kept = w->after[which][at];
+    double moved = truth[at] + 1.5 * bounds->pointwise * scale[at];
+    w->after[which][at] = (float)moved;
+    if ((double)w->after[which][at] < moved) w->after[which][at] = nextafterf((float)moved, INFINITY);
+    struct compare_result r = compare_values(truth, scale, shape, w->after[which], shape, bounds);
+    w->after[which][at] = kept;
+    struct evidence row = start_row(w, "negative", "missed");
+    row.value = r.verdict != VERDICT_FAIL;
+    row.verdict = r.verdict == VERDICT_FAIL ? VERDICT_PASS : VERDICT_BLIND;
+    (void)snprintf(row.note, sizeof row.note, "detection floor: %.3g in one value of the last position",
+                   moved - truth[at]);
+    ctx->emit(ctx->sink, &row);
+}
+
 static enum status judge(const struct gate_context *ctx, const struct watch *w, int which,
                          const struct compare_bounds *bounds, struct err *err) {
     size_t n = (size_t)(w->rows * w->cols[which]);
@@ -145,20 +182,15 @@ static enum status judge(const struct gate_context *ctx, const struct watch *w, 
     true_rotation(w, which, truth, scale);
     struct compare_shape shape = {2, {w->rows, w->cols[which], 0, 0}};
     struct compare_result r = compare_values(truth, scale, &shape, w->after[which], &shape, bounds);
-    free(truth);
-    free(scale);
-    struct evidence row;
-    memset(&row, 0, sizeof row);
-    (void)snprintf(row.test_case, sizeof row.test_case, "positions 0 to %lld", (long long)w->rows - 1);
-    (void)snprintf(row.arm, sizeof row.arm, "%s", which == 0 ? "q" : "k");
-    (void)snprintf(row.metric, sizeof row.metric, "max_scaled");
-    (void)snprintf(row.grade, sizeof row.grade, "measured");
-    (void)snprintf(row.repro, sizeof row.repro, "forkgate run --only model.rope");
+    struct evidence row = start_row(w, which == 0 ? "q" : "k", "max_scaled");
     (void)snprintf(row.note, sizeof row.note, "[position, column] %s", r.reason);
     row.value = r.errors.max_scaled;
     row.bound = bounds->pointwise;
     row.verdict = compare_judge(row.value, row.bound);
     ctx->emit(ctx->sink, &row);
+    if (which == 1) negative(ctx, w, which, truth, scale, &shape, bounds);
+    free(truth);
+    free(scale);
     return STATUS_OK;
 }
 
@@ -170,6 +202,7 @@ static enum status watch_and_judge(const struct gate_context *ctx, engine *e, st
     char path[4096];
     engine_describe(e, &info);
     w->head_dim = info.head_dim;
+    w->n_ctx = info.n_ctx;
     RETURN_IF_ERROR(read_rotation(g, info.head_dim, &w->rot, err));
     (void)snprintf(path, sizeof path, "%s/golden/budgets.csv", ctx->source_dir);
     RETURN_IF_ERROR(budgets_load(path, &budgets, err));
@@ -191,7 +224,7 @@ static enum status run(const struct gate_context *ctx, struct err *err) {
     config.compute.route = ROUTE_F16;
     config.compute.graphs = 0;
     config.kv = KV_F16;
-    config.chunk = CHUNK_MAX; /* the whole context in one step */
+    config.chunk = CHUNK_MAX; /* as much of the context as one step takes */
     RETURN_IF_ERROR(gguf_open(ctx->model_path, &g, err));
     enum status s = engine_open(ctx->model_path, &config, &e, err);
     if (s == STATUS_OK) s = watch_and_judge(ctx, e, &w, g, err);
@@ -208,7 +241,7 @@ static enum status run(const struct gate_context *ctx, struct err *err) {
 const struct gate gate_model_rope = {
     "model.rope",
     TIER_PARITY,
-    "the model's keys and queries are rotated rightly at every position of its context",
+    "the model's keys and queries are rotated rightly at every position of one step (at most 4096)",
     1,
     0,
     120,
