@@ -42,6 +42,10 @@ struct evidence {
     char backend[8]; /* "cpu", "cuda": where the ops of this check ran; the runner fills it in */
 };
 
+/* --battery full on a model file of more bytes takes this many tokens of each stream: minutes on a card, not hours. */
+#define BATTERY_BRIEF_BYTES  ((long long)1 << 30)
+#define BATTERY_BRIEF_TOKENS 32
+
 /* What the runner hands to every gate. */
 struct gate_context {
     const char *model_path;

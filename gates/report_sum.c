@@ -92,7 +92,7 @@ static int is_landing(const struct report_sum *s) {
         struct tier_share share = share_of(s, bind[i]);
         if (share.seen < share.all) return 0;
     }
-    return !s->is_small && (!class_fa || streams_judged(s));
+    return !s->is_small && !s->no_golden && (!class_fa || streams_judged(s));
 }
 
 static void name_tiers(const struct report_sum *s, char *out, size_t room) {
@@ -109,6 +109,8 @@ static void name_tiers(const struct report_sum *s, char *out, size_t room) {
                     : (size_t)snprintf(out + used, room - used, " %d of %d gates", share.seen, share.all);
     }
     if (s->is_small && used < room) used += (size_t)snprintf(out + used, room - used, " on battery small");
+    if (s->no_golden && used < room)
+        used += (size_t)snprintf(out + used, room - used, " without goldens of this model");
     int missing = 0;
     for (int t = TIER_PARITY; t <= TIER_IDENTITY && used < room; t++)
         if (!has_gate(s, t, NULL, NULL))
@@ -143,6 +145,8 @@ enum status report_sum_rows(const struct evidence *rows, size_t n, struct report
     for (size_t i = 0; i < n; i++) {
         add_row(gate_of(out, &rows[i]), &rows[i]);
         out->is_small |= strstr(rows[i].repro, " --battery small") != NULL;
+        out->no_golden |= strcmp(rows[i].arm, "golden") == 0 && rows[i].verdict == VERDICT_SKIP &&
+                          !change_class_moved(&rows[i]);
     }
     for (size_t g = 0; g < out->n; g++) {
         struct report_gate *gate = &out->gates[g];

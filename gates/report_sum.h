@@ -27,7 +27,8 @@ struct report_sum {
     size_t n, n_rows;
     uint64_t counts[VERDICTS]; /* gates by verdict */
     double ms;
-    int is_small; /* a row was made on --battery small */
+    int is_small;  /* a row was made on --battery small */
+    int no_golden; /* streams had none to be held against */
     char headline[400];
     /* the command that judges the same candidate whole; "" where this report may land, or says why it must not */
     char next[1024];

@@ -85,6 +85,8 @@ static void add_candidate(const struct gate_context *ctx, struct text *t) {
     if (c->kv != def.kv) add(t, "--kv", kv_dtype_name(c->kv));
     if (c->chunk != def.chunk) add(t, "--chunk", chunk);
     if (!c->compute.graphs) add(t, "--no-graph", NULL);
+    if (c->compute.simd != def.compute.simd)
+        add(t, "--simd", c->compute.simd == SIMD_SCALAR ? "scalar" : "avx2");
 }
 
 void repro_complete(const struct gate_context *ctx, char *repro, size_t room) {
@@ -101,6 +103,7 @@ void repro_complete(const struct gate_context *ctx, char *repro, size_t room) {
     }
     if (compares_builds && ctx->config.compute.route != engine_config_default().compute.route)
         add(&t, "--route", route_name(ctx->config.compute.route));
+    compares_builds |= strstr(repro, "--only stream.golden.") != NULL;
     if (compares_builds && ctx->base != NULL) add(&t, "--base", ctx->base);
     if (compares_builds && ctx->engine_cmd != NULL) add(&t, "--engine-cmd", ctx->engine_cmd);
     if (!t.whole) (void)snprintf(repro, room, "# too long for a row: the command of the run, with --only");

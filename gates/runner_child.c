@@ -21,6 +21,8 @@ struct frame_head {
     uint32_t kind, size;
 };
 
+#define GRACE_NAPS 100 /* of 10 ms: what a gate has to end its own children in */
+
 double runner_clock(void) {
     struct timespec t;
     (void)clock_gettime(CLOCK_MONOTONIC, &t);
@@ -96,7 +98,8 @@ static void child_emit(void *sink, const struct evidence *row) {
 
 static void child_main(int fd, const struct gate *g, const struct gate_context *ctx) {
     (void)setpgid(0, 0);
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    /* caught (child_die_with_us): the children of a gate have groups of their own, which the handler ends */
+    (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
     int null = open("/dev/null", O_RDWR);
     if (null >= 0) { /* stdout belongs to the runner's report */
         (void)dup2(null, STDIN_FILENO);
@@ -139,6 +142,7 @@ enum status runner_child_start(struct runner_child *c, const struct gate *g, con
     (void)close(fds[1]);
     (void)setpgid(pid, pid); /* whichever of the two comes first */
     (void)fcntl(fds[0], F_SETFL, O_NONBLOCK);
+    c->ctx = ctx;
     c->pid = pid;
     c->fd = fds[0];
     c->started = c->last_row = runner_clock();
@@ -262,17 +266,36 @@ static const char *rows_trouble(const struct gate_result *r) {
                                        : NULL;
 }
 
-void runner_child_finish(struct runner_child *c, struct gate_result *r, int timed_out) {
+/* The gate's end and that of its whole group, which is killed before its leader is reaped: until then the number is theirs.
+ * One that must end gets a SIGTERM first: its handler ends the groups that the gate itself has started. */
+static int end_gate(pid_t pid, int must_end) {
+    const struct timespec nap = {0, 10 * 1000 * 1000};
+    siginfo_t info;
     int wait_status = 0;
-    char note[320];
-    if (timed_out || c->lost) (void)kill(-c->pid, SIGKILL);
-    while (waitpid(c->pid, &wait_status, 0) < 0 && errno == EINTR) {
+    memset(&info, 0, sizeof info);
+    if (must_end) (void)kill(pid, SIGTERM);
+    for (int i = 0; must_end && i < GRACE_NAPS && info.si_pid != pid; i++) {
+        (void)nanosleep(&nap, NULL);
+        if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0) break;
     }
-    (void)kill(-c->pid, SIGKILL); /* whatever it started must not outlive its verdict */
+    if (must_end) (void)kill(-pid, SIGKILL);
+    while (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
+    }
+    (void)kill(-pid, SIGKILL);
+    while (waitpid(pid, &wait_status, 0) < 0 && errno == EINTR) {
+    }
+    return wait_status;
+}
+
+void runner_child_finish(struct runner_child *c, struct gate_result *r, int timed_out) {
+    char note[320];
+    int wait_status = end_gate(c->pid, timed_out || c->lost);
     (void)close(c->fd);
     const char *trouble = child_trouble(c, wait_status, timed_out, note, sizeof note);
     if (trouble == NULL) trouble = rows_trouble(r);
     if (trouble != NULL) runner_add_note(r, VERDICT_ERROR, trouble);
+    if (trouble != NULL && r->n_rows > 0)
+        repro_complete(c->ctx, r->rows[r->n_rows - 1].repro, sizeof r->rows[0].repro);
     r->ms = (runner_clock() - c->started) * 1e3;
     c->pid = 0;
     c->fd = -1;

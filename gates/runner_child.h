@@ -20,6 +20,7 @@ struct runner_child {
     pid_t pid; /* 0: slot free */
     int fd;    /* read end, non-blocking; -1 when at its end */
     size_t index;
+    const struct gate_context *ctx; /* borrowed: for the command of a row about the child's end */
     double started, deadline; /* seconds, monotonic clock */
     double last_row; /* when the row before arrived: a row without a time of its own gets the difference */
     uint8_t *buffer; /* bytes not yet parsed */

@@ -85,8 +85,8 @@ size_t runner_unjudged(const struct run_result *r, struct runner_unjudged out[2 
 
 /* ---- control runs ---------------------------------------------------------------------------------------------- */
 static uint64_t control_streams(const struct gate *g, const struct evidence *row) {
-    static const char *const others[] = {"golden",   "greedy",       "launched", "heeded",
-                                         "negative", "independence", "run"};
+    static const char *const others[] = {"golden", "base",     "greedy",       "launched",
+                                         "heeded", "negative", "independence", "run"};
     if (row->verdict == VERDICT_SKIP || row->test_case[0] == '\0') return 0;
     if (g->tier == TIER_TOLERANCE && strcmp(row->arm, "a/a") == 0) {
         const char *behind = strstr(row->test_case, "fresh process, ");

@@ -76,6 +76,8 @@ Test(change_class, fa_hands_forks_to_tier_4) {
     enum verdict row;
     cr_assert_eq(run_class(&golden, 1, 1, "golden", "fork at token 36", &row), 0);
     cr_assert_eq(row, VERDICT_SKIP);
+    cr_assert_eq(run_class(&golden, 1, 1, "base", "fork at token 36", &row), 0, "--base instead of goldens");
+    cr_assert_eq(row, VERDICT_SKIP);
 }
 
 Test(change_class, nothing_else_is_excused) {

@@ -367,6 +367,12 @@ Test(report_html, a_reduced_run_names_the_whole_one) {
         "PASS of what was run, not a landing verdict (parity, suite, identity on battery small; cpu only)");
     next_of(e, n,
             "forkgate run -m 'my model.gguf' --geometry fa_tkv=16 --class fa --cause 'it'\"'\"'s -m x'");
+    strcpy(e[n - 1].arm, "golden");
+    e[n - 1].verdict = VERDICT_SKIP; /* no golden of this model */
+    headline(e, n,
+             "PASS of what was run, not a landing verdict (parity, suite, identity on battery small without "
+             "goldens "
+             "of this model; cpu only)");
     e[0].verdict = VERDICT_INCONCLUSIVE; /* small batteries decide nothing in tier 4 */
     next_of(e, n,
             "forkgate run -m 'my model.gguf' --geometry fa_tkv=16 --class fa --cause 'it'\"'\"'s -m x'");

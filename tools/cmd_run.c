@@ -41,7 +41,7 @@ static const struct argp_option options[] = {
     {"class", OPT_CLASS, "bitwise|fa", 0, "what kind of change this is (default bitwise)", 1},
     {"cause", OPT_CAUSE, "TEXT", 0, "class fa: why the bits cannot be kept", 1},
     {"base", OPT_BASE, "DUMPS|BINARY|COMMAND", 0,
-     "judge against this (default: the default geometry of this build, and goldens)", 1},
+     "judge streams and speed against this (default: goldens; the default geometry of this build)", 1},
     {"engine-cmd", OPT_ENGINE, "'.. {prompt} {n} {out} {follow}'", 0,
      "tolerance: the candidate is another engine", 1},
     {"battery", OPT_BATTERY, "small|quick|full", 0,
@@ -86,6 +86,11 @@ static void check_under(struct run_args *a, struct argp_state *state) {
     }
 }
 
+/* Does a selected gate of this tier, one whose name begins so, read what is asked about? */
+static int reads(const struct run_args *a, enum tier t, const char *name) {
+    return a->tiers[t] && (a->only == NULL || strncmp(a->only, name, strlen(name)) == 0);
+}
+
 /* What goes together: an option that no selected tier reads would be an option ignored. */
 static void check_together(struct run_args *a, struct argp_state *state) {
     int named = a->cause != NULL && a->cause[strspn(a->cause, " \t\n")] != '\0';
@@ -93,14 +98,12 @@ static void check_together(struct run_args *a, struct argp_state *state) {
         argp_error(state, "--class fa needs --cause TEXT: bits are given up for a named reason");
     if (a->cause != NULL && !a->class_fa) argp_error(state, "--cause goes with --class fa");
     if (a->class_fa && !a->tiers_given) a->tiers[TIER_TOLERANCE] = 1;
-    int read_by_gate =
-        a->only != NULL && (strncmp(a->only, "tolerance", 9) == 0 || strncmp(a->only, "perf", 4) == 0);
-    int read = read_by_gate || (a->only == NULL && (a->tiers[TIER_TOLERANCE] || a->tiers[TIER_PERF]));
-    if ((a->base != NULL || a->engine_cmd != NULL) && !read)
-        argp_error(
-            state,
-            "--base and --engine-cmd are read by tiers tolerance and perf only (add --tier or --class fa)");
-    if (a->engine.route_given && !read)
+    int of_four = reads(a, TIER_TOLERANCE, "tolerance") || reads(a, TIER_PERF, "perf");
+    if (a->engine_cmd != NULL && !of_four)
+        argp_error(state, "--engine-cmd is read by tier tolerance only (add --class fa --cause TEXT)");
+    if (a->base != NULL && !of_four && !reads(a, TIER_IDENTITY, "stream.golden"))
+        argp_error(state, "--base is read by tiers identity (stream.golden), tolerance and perf only");
+    if (a->engine.route_given && !of_four)
         argp_error(state,
                    "--route is read by tiers tolerance and perf only: parity and identity judge f16 and q8");
     if (a->engine_cmd != NULL && !a->class_fa)

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "build_info.h"
@@ -51,10 +52,15 @@ void run_print_header(const struct gate_context *ctx) {
            ctx->config.backend == BACKEND_CUDA ? "cuda" : "cpu", arch_name(ctx->config.compute.arch),
            base_name(ctx->model_path));
     print_goldens(ctx);
-    printf("candidate: %s | battery %s\n", geometry,
+    printf("candidate: %s | battery %s", geometry,
            ctx->full_battery    ? "full"
            : ctx->small_battery ? "small"
                                 : "quick");
+    struct stat st;
+    if (ctx->full_battery && stat(ctx->model_path, &st) == 0 && (long long)st.st_size > BATTERY_BRIEF_BYTES)
+        printf(", %d tokens a stream: a model of %.1f GiB", BATTERY_BRIEF_TOKENS,
+               (double)st.st_size / 0x1p30);
+    printf("\n");
 }
 
 void run_print_list(const struct gate *const *registry) {

@@ -111,7 +111,7 @@ static enum status judge(const struct stream_arm *a, const struct engine_config 
     enum status status = STATUS_OK;
     for (int i = 0; i < s->n; i++) /* quick: each prompt in one or two arms, each arm at several prompts */
         for (int arm = 0; arm < ARMS && status == STATUS_OK; arm++)
-            if (a->ctx->full_battery || (i + arm) % 2 == 0)
+            if ((a->ctx->full_battery && !s->brief) || (i + arm) % 2 == 0)
                 status = one_arm(a, (enum arm)arm, s, i, base[i], err);
     if (status == STATUS_OK) status = streams_negative_row(a, base[0], err);
     streams_close(base, s->n);

@@ -1,11 +1,12 @@
-/* gate_golden.c - CLAIM: the candidate's greedy streams are the golden ones, bit for bit, on this route.
- * Needs: model, golden/manifest.csv. The golden is that of the default geometry for the candidate's arch, route and KV
+/* gate_golden.c - CLAIM: the candidate's greedy streams are the golden ones, or those of --base, bit for bit, on this route.
+ * Needs: model, golden/manifest.csv. A model that has no goldens at all is a SKIP of those rows, never a pass. The golden is that of the default geometry for the candidate's arch, route and KV
  * type: a tile experiment is judged against the rails it left. Arms: golden, launched, negative.
  * Exercise: forkgate run --only stream.golden.f16 */
 #include <stdio.h>
 #include <string.h>
 
 #include "gates/forked.h"
+#include "gates/model/golden_base.h"
 #include "gates/model/model_gates.h"
 #include "gates/model/streams.h"
 
@@ -34,12 +35,29 @@ static enum status key_of(const struct engine_config *config, const dump *got, c
     return golden_key_of(&c, &model, p->bytes, p->n, key);
 }
 
+/* A model from elsewhere of which the set knows nothing. The fixtures' own models have goldens, or are missing them. */
+static int is_foreign(const struct gate_context *ctx, const struct golden_set *set,
+                      const struct golden_key *key) {
+    size_t n = strlen(ctx->source_dir);
+    if (strncmp(ctx->model_path, ctx->source_dir, n) == 0 &&
+        strncmp(ctx->model_path + n, "/fixtures/", 10) == 0)
+        return 0;
+    for (size_t i = 0; i < set->n; i++)
+        if (hash_equal(&set->entries[i].key.model, &key->model)) return 0;
+    return set->n > 0;
+}
+
 static enum status judge_one(const struct stream_arm *arm, const struct golden_set *set,
                              const struct engine_config *config, const struct stream_prompt *p,
                              const dump *got, struct err *err) {
     struct golden_key key;
     RETURN_IF_ERROR(key_of(config, got, p, &key, err));
     const struct golden_entry *e = golden_find(set, &key);
+    if (e == NULL && is_foreign(arm->ctx, set, &key)) {
+        streams_note_row(arm, "golden", p->name, VERDICT_SKIP,
+                         "no golden for this model (--base OTHER/forkgate judges it against another build)");
+        return STATUS_OK;
+    }
     if (e == NULL) {
         streams_note_row(
             arm, "golden", p->name, VERDICT_INCONCLUSIVE,
@@ -90,28 +108,59 @@ static void contract_row(const struct stream_arm *arm, const char *prompt, const
                       wrong > 0 ? "tokens that are not their row's argmax" : "");
 }
 
-static enum status judge_all(const struct stream_arm *arm, const struct golden_set *set,
-                             const struct engine_config *config, const struct streams *s, struct err *err) {
-    dump *got[STREAMS_MAX];
-    RETURN_IF_ERROR(streams_run(arm->engine, s, BATCH_MAX, 0, got, err));
-    enum status status = STATUS_OK;
-    for (int i = 0; i < s->n && status == STATUS_OK; i++)
-        status = judge_one(arm, set, config, &s->prompts[i], got[i], err);
-    for (int i = 0; i < s->n; i++) contract_row(arm, s->prompts[i].name, got[i]);
-    launched_row(arm);
-    if (status == STATUS_OK) status = streams_negative_row(arm, got[0], err);
-    streams_close(got, s->n);
-    return status;
-}
-
-static enum status judge(const struct stream_arm *arm, const struct engine_config *config,
-                         const struct streams *s, struct err *err) {
+static enum status judge_goldens(const struct stream_arm *arm, const struct engine_config *config,
+                                 const struct streams *s, dump *const *got, struct err *err) {
     struct golden_set set;
     char dir[2000];
     (void)snprintf(dir, sizeof dir, "%.1900s/golden", arm->ctx->source_dir);
     RETURN_IF_ERROR(golden_load(dir, &set, err));
-    enum status status = judge_all(arm, &set, config, s, err);
+    enum status status = STATUS_OK;
+    for (int i = 0; i < s->n && status == STATUS_OK; i++)
+        status = judge_one(arm, &set, config, &s->prompts[i], got[i], err);
     golden_free(&set);
+    return status;
+}
+
+/* A base that has no stream of a prompt, or a shorter one, cannot judge it. */
+static void judge_by_base(const struct stream_arm *arm, const struct golden_base *b, const struct streams *s,
+                          dump *const *got) {
+    for (int i = 0; i < s->n; i++) {
+        const struct stream_prompt *p = &s->prompts[i];
+        struct err trouble = {""};
+        dump *want = NULL;
+        enum status status = golden_base_stream(b, i, &want, &trouble);
+        const char *stop = status == STATUS_OK ? provenance_get(dump_provenance(want), "stop") : NULL;
+        if (status == STATUS_OK && dump_count(want) < (uint64_t)p->tokens &&
+            (stop == NULL || strcmp(stop, "length") == 0))
+            status = err_set(&trouble, STATUS_USAGE, "%s: the base's stream is shorter than this battery",
+                             p->name);
+        if (status == STATUS_OK)
+            (void)streams_row(arm, "base", p->name, want, got[i], (uint64_t)p->tokens, "measured");
+        else
+            streams_note_row(arm, "base", p->name, VERDICT_INCONCLUSIVE, trouble.message);
+        dump_close(want);
+    }
+}
+
+static enum status judge_against(const struct stream_arm *arm, const struct engine_config *config,
+                                 const struct streams *s, dump *const *got, struct err *err) {
+    struct golden_base b;
+    if (arm->ctx->base == NULL) return judge_goldens(arm, config, s, got, err);
+    RETURN_IF_ERROR(golden_base_open(arm->ctx, config, s, &b, err));
+    judge_by_base(arm, &b, s, got);
+    golden_base_close(&b);
+    return STATUS_OK;
+}
+
+static enum status judge(const struct stream_arm *arm, const struct engine_config *config,
+                         const struct streams *s, struct err *err) {
+    dump *got[STREAMS_MAX];
+    RETURN_IF_ERROR(streams_run(arm->engine, s, BATCH_MAX, 0, got, err));
+    enum status status = judge_against(arm, config, s, got, err);
+    for (int i = 0; i < s->n; i++) contract_row(arm, s->prompts[i].name, got[i]);
+    launched_row(arm);
+    if (status == STATUS_OK) status = streams_negative_row(arm, got[0], err);
+    streams_close(got, s->n);
     return status;
 }
 
@@ -125,18 +174,20 @@ static enum status run_q8(const struct gate_context *ctx, struct err *err) {
     return streams_gate(ctx, &plan, err);
 }
 
-const struct gate gate_stream_golden_f16 = {"stream.golden.f16",
-                                            TIER_IDENTITY,
-                                            "greedy streams are the golden ones, bit for bit (route f16)",
-                                            1,
-                                            0,
-                                            300,
-                                            run_f16};
+const struct gate gate_stream_golden_f16 = {
+    "stream.golden.f16",
+    TIER_IDENTITY,
+    "greedy streams are the golden ones, or those of --base, bit for bit (route f16)",
+    1,
+    0,
+    300,
+    run_f16};
 
-const struct gate gate_stream_golden_q8 = {"stream.golden.q8",
-                                           TIER_IDENTITY,
-                                           "greedy streams are the golden ones, bit for bit (route q8)",
-                                           1,
-                                           0,
-                                           300,
-                                           run_q8};
+const struct gate gate_stream_golden_q8 = {
+    "stream.golden.q8",
+    TIER_IDENTITY,
+    "greedy streams are the golden ones, or those of --base, bit for bit (route q8)",
+    1,
+    0,
+    300,
+    run_q8};

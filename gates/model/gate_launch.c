@@ -5,6 +5,7 @@
  * change has ignored them; of fa_tq and fa_splits attention says what it did).
  * Exercise: forkgate run --only stream.launch.f16 */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/checksum.h"
@@ -64,7 +65,7 @@ static enum status scalar_variant(const struct stream_arm *a, const struct engin
     struct engine_config c = *config;
     c.compute.simd = SIMD_SCALAR;
     for (int i = 0; i < s->n; i++) {
-        struct streams one = {{s->prompts[i]}, 1};
+        struct streams one = {{s->prompts[i]}, 1, 0};
         dump *got[1];
         if (one.prompts[0].n > SCALAR_BYTES) continue;
         one.prompts[0].tokens = SCALAR_TOKENS;
@@ -98,10 +99,16 @@ static enum status heeded(const struct stream_arm *a, const char *option, const 
     return STATUS_OK;
 }
 
+static long positions_of(const dump *d) {
+    const char *tokens = provenance_get(dump_provenance(d), "prompt.tokens");
+    return tokens == NULL ? 0 : strtol(tokens, NULL, 10);
+}
+
 /* The arms above agree trivially where an option goes nowhere. These must not agree. */
 static enum status heeded_variants(const struct stream_arm *a, const struct engine_config *config,
                                    const struct streams *s, dump *const *base, struct err *err) {
-    struct streams one = {{s->prompts[s->n - 1]}, 1}; /* the long prompt: many tiles, more than one chunk */
+    struct streams one = {
+        {s->prompts[s->n - 1]}, 1, 0}; /* the long prompt: many tiles, more than one chunk */
     struct engine_config c = *config;
     one.prompts[0].tokens = 1;
     c.compute.geometry.fa_tkv = c.compute.geometry.fa_tkv == 16 ? 32 : 16;
@@ -109,7 +116,10 @@ static enum status heeded_variants(const struct stream_arm *a, const struct engi
     c = *config;
     c.compute.geometry.fa_chunk =
         c.compute.geometry.fa_chunk == FA_CHUNK_DEFAULT ? 2 * FA_CHUNK_DEFAULT : FA_CHUNK_DEFAULT;
-    RETURN_IF_ERROR(heeded(a, "fa_chunk", &c, &one, base[s->n - 1], err));
+    if (positions_of(base[s->n - 1]) > FA_CHUNK_DEFAULT)
+        RETURN_IF_ERROR(heeded(a, "fa_chunk", &c, &one, base[s->n - 1], err));
+    else
+        streams_note_row(a, "heeded", "fa_chunk", VERDICT_SKIP, "no prompt is longer than one chunk");
     c = *config;
     c.kv = c.kv == KV_F16 ? KV_Q8_0 : KV_F16;
     return heeded(a, "kv", &c, &one, base[s->n - 1], err);

@@ -28,7 +28,7 @@ static enum status again(const struct stream_arm *a, const struct engine_config 
 
 static enum status fresh(const struct stream_arm *a, const struct engine_config *config,
                          const struct streams *s, dump *const *base, struct err *err) {
-    int n = a->ctx->full_battery || s->n < QUICK_FRESH ? s->n : QUICK_FRESH;
+    int n = (a->ctx->full_battery && !s->brief) || s->n < QUICK_FRESH ? s->n : QUICK_FRESH;
     for (int i = 0; i < n; i++) {
         int at = s->n - 1 - i; /* the longest prompts */
         dump *got = NULL;

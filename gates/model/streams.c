@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "gates/slurp.h"
 #include "gates/table.h"
@@ -183,6 +184,35 @@ static void keep_few(struct streams *s, int max_tokens) {
     streams_limit(s, SIZE_MAX, max_tokens);
 }
 
+/* A prompt that the model's context cannot hold is a SKIP with its numbers; the others are judged. */
+static enum status drop_too_long(const struct stream_arm *a, struct streams *s, struct err *err) {
+    struct engine_info info;
+    int kept = 0;
+    engine_describe(a->engine, &info);
+    for (int i = 0; i < s->n; i++) {
+        struct stream_prompt *p = &s->prompts[i];
+        int32_t *ids = NULL;
+        size_t n = 0;
+        char note[120];
+        RETURN_IF_ERROR(engine_encode(a->engine, p->bytes, p->n, 0, &ids, &n, err));
+        free(ids);
+        if (n < (size_t)info.n_ctx) { /* a stream may end with the context */
+            s->prompts[kept++] = *p;
+            continue;
+        }
+        (void)snprintf(note, sizeof note, "%zu tokens of prompt do not fit a context of %d", n, info.n_ctx);
+        streams_note_row(a, "run", p->name, VERDICT_SKIP, note);
+        free(p->bytes);
+    }
+    s->n = kept;
+    return kept > 0 ? STATUS_OK : err_set(err, STATUS_USAGE, "no prompt fits a context of %d", info.n_ctx);
+}
+
+static int is_large(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 && (long long)st.st_size > BATTERY_BRIEF_BYTES;
+}
+
 /* ---- a gate -------------------------------------------------------------------------------------------------- */
 enum status streams_gate(const struct gate_context *ctx, const struct streams_plan *plan, struct err *err) {
     struct streams s;
@@ -190,8 +220,11 @@ enum status streams_gate(const struct gate_context *ctx, const struct streams_pl
     struct engine_config config = streams_config(ctx, plan->route);
     RETURN_IF_ERROR(streams_load(ctx->source_dir, ctx->full_battery, &s, err));
     if (!ctx->full_battery) streams_limit(&s, plan->max_bytes, plan->max_tokens);
+    s.brief = ctx->full_battery && is_large(ctx->model_path);
+    if (s.brief) streams_limit(&s, SIZE_MAX, BATTERY_BRIEF_TOKENS);
     if (ctx->small_battery) keep_few(&s, plan->max_tokens == 0 ? SMALL_TOKENS : SMALL_ARM_TOKENS);
     enum status status = engine_open(ctx->model_path, &config, &a.engine, err);
+    if (status == STATUS_OK) status = drop_too_long(&a, &s, err);
     if (status == STATUS_OK) status = plan->judge(&a, &config, &s, err);
     engine_close(a.engine);
     streams_free(&s);

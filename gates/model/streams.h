@@ -20,6 +20,7 @@ struct stream_prompt {
 struct streams {
     struct stream_prompt prompts[STREAMS_MAX];
     int n;
+    int brief; /* battery full on a large model: arms that open or refill an engine again take fewer prompts */
 };
 
 /* The prompts of fixtures/golden_prompts.csv with a budget in this battery. */

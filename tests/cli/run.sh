@@ -160,4 +160,31 @@ last out 'forkgate: 3 passed, 0 failed, 0 skipped'
 [ "$(grep -c ',op.add,' three.csv)" -eq $((3 * $(grep -c ',op.add,' run.csv))) ] || fail 'rows of every round'
 expect 0 "$forkgate" run --only stream.repeat.q8 --battery small
 grep -Eq '^control runs: [1-9][0-9]* streams, 0 false alarms$' out || fail 'control runs are counted'
+
+# a model that no golden knows: its streams agree with themselves, and that is no landing verdict
+expect 0 "$forkgate" make-model --shape tiny --seed 7 tiny.gguf
+other() { "$forkgate" run --tier identity --only stream.golden.q8 -m tiny.gguf "$@"; }
+expect 0 other -v
+has out 'no golden for this model (--base OTHER/forkgate'
+has out 'not a landing verdict (identity: stream.golden.q8 only without goldens of this model;'
+expect 0 "$forkgate" run --tier identity --only stream.launch.q8 -m tiny.gguf --battery full
+has out 'skipped: 1461 tokens of prompt do not fit a context of 512'
+
+# .. or it is held against another build, its dumps or none of the sort, and never against itself
+cp "$forkgate" base
+echo x >>base
+expect 0 other --base "$work/base" -v
+has out 'ok    base         rows       0 <= 0  holmes.txt  64 records equal'
+lacks out 'golden       rows'
+expect 1 other --base "$work/base" --geometry fa_tkv=16 --csv base.csv
+has base.csv ' --base '
+expect 2 other --base "$forkgate"
+has out 'self-comparison proves nothing'
+expect 0 "$forkgate" run --tier identity --only stream.golden.f16 --battery small --base "$root/golden"
+expect 2 other --base "$root/golden"
+has out 'no golden for prompt single'
+expect 2 other --base "$work/nowhere"
+has out 'No such file'
+expect 2 "$forkgate" run --tier identity --only stream.repeat.q8 --base "$work/base"
+has err '--base is read by tiers identity (stream.golden), tolerance and perf only'
 exit 0
