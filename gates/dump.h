@@ -88,7 +88,8 @@ const void *dump_bytes(const dump *d, size_t *n); /* the whole file */
 int dump_records_equal(const dump *a, const dump *b, uint64_t from, uint64_t to, uint64_t *end);
 int dump_texts_equal(const dump *a, const dump *b); /* the same for all token bytes */
 
-/* First record that cannot be judged: NaN/+Inf top logit, id outside the vocabulary, overflows > 0 in provenance.
+/* First record that cannot be judged: NaN/+Inf among its logits (top-2, top-k, stored row), id outside the vocabulary,
+ * top-k or row above the recorded top-2, a stored row that is not of its hash, overflows > 0 in provenance.
  * Returns the index and the reason, or UINT64_MAX when none. */
 uint64_t dump_first_invalid(const dump *d, const char **reason);
 

@@ -91,7 +91,8 @@ static int plain(const struct pair_facts *f, uint32_t n_vocab) {
 int dump_verify_pair(dump *a, dump *b, uint64_t to, double *largest_change) {
     const uint64_t from = a->verified, stride = a->at.stride;
     if (from >= to || from != b->verified || to > a->hashed || to > b->hashed || a->text_sum != b->text_sum ||
-        stride != b->at.stride || a->n_vocab != b->n_vocab || (a->at.n_logits | b->at.n_logits) != 0 ||
+        stride != b->at.stride || a->n_vocab != b->n_vocab ||
+        (a->at.n_top_k | b->at.n_top_k | a->at.n_logits | b->at.n_logits) != 0 ||
         !__builtin_cpu_supports("avx2"))
         return 0;
     uint64_t at_a = a->at.records_offset + from * stride, at_b = b->at.records_offset + from * stride;

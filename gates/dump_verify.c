@@ -34,13 +34,39 @@ static int double_not_finite(double x) {
     return (bits & 0x7ff0000000000000u) == 0x7ff0000000000000u;
 }
 
+/* What was recorded apart may not contradict the recorded top two: the judgement takes them for the highest. */
+static const char *above(const struct dump_record *r, int32_t id, float logit, const char *top1,
+                         const char *top2) {
+    if (!(r->flags & DUMP_NO_TOP1) && logit > r->logit1) return top1;
+    int known = !(r->flags & (DUMP_NO_TOP1 | DUMP_NO_TOP2)) && r->id1 >= 0;
+    return known && id != r->id1 && logit > r->logit2 ? top2 : NULL;
+}
+
 static const char *row_fault(const dump *d, uint64_t i, const struct dump_record *r) {
     int n = 0;
     const float *row = dump_logits(d, i, &n);
     for (int v = 0; v < n; v++) {
         if (not_finite(row[v]) && !minus_infinity(row[v])) return "a logit of the stored row is NaN or +Inf";
-        if (!(r->flags & DUMP_NO_TOP1) && row[v] > r->logit1)
-            return "the stored row has a logit above the recorded top-1";
+        const char *fault = above(r, v, row[v], "the stored row has a logit above the recorded top-1",
+                                  "the stored row has a second logit above the recorded top-2");
+        if (fault != NULL) return fault;
+    }
+    if (n == 0 || (r->flags & DUMP_NO_HASH)) return NULL;
+    struct hash128 h = hash_logits(row, (size_t)n);
+    return hash_equal(&h, &r->row) ? NULL : "the stored row does not hash to the recorded row hash";
+}
+
+/* A list longer than the vocabulary ends in entries of id -1 at -Inf. */
+static const char *top_k_fault(const dump *d, uint64_t i, const struct dump_record *r) {
+    int n = 0;
+    const struct dump_top *top = dump_top_k(d, i, &n);
+    for (int k = 0; k < n; k++) {
+        if (top[k].id == -1 && minus_infinity(top[k].logit)) continue;
+        if (not_finite(top[k].logit) && !minus_infinity(top[k].logit)) return "a top-k logit is NaN or +Inf";
+        if ((uint32_t)top[k].id >= d->n_vocab) return "a top-k id is outside the vocabulary";
+        const char *fault = above(r, top[k].id, top[k].logit, "a top-k logit is above the recorded top-1",
+                                  "a second top-k logit is above the recorded top-2");
+        if (fault != NULL) return fault;
     }
     return NULL;
 }
@@ -64,7 +90,8 @@ static const char *record_fault(const dump *d, uint64_t i) {
     }
     if (!(r->flags & DUMP_NO_LSE) && double_not_finite(r->logsumexp))
         return "the logsumexp is NaN or infinite";
-    return d->at.n_logits > 0 ? row_fault(d, i, r) : NULL;
+    const char *fault = top_k_fault(d, i, r);
+    return fault != NULL ? fault : row_fault(d, i, r);
 }
 
 /* ---- verification ---- */
@@ -134,7 +161,7 @@ static int records_in_place(const dump *d, uint64_t from, uint64_t to, uint64_t 
     struct gathered g = gather(d, from, to, text_sum);
     uint32_t signs = lane(g.id_signs_a, 1) | lane(g.id_signs_a, 2) | lane(g.id_signs_b, 0) |
                      lane(g.special_a, 3) | lane(g.special_b, 1) | lane(g.special_b, 3);
-    doubts->invalid = signs >> 31 | lane(g.order, 3) | d->at.n_logits | (d->n_vocab == 0);
+    doubts->invalid = signs >> 31 | lane(g.order, 3) | d->at.n_top_k | d->at.n_logits | (d->n_vocab == 0);
     doubts->flags = lane(g.flags, 0);
     return g.offsets == 0 && lane(g.steps, 0) == 0 && (doubts->flags & ~(uint64_t)DUMP_FLAGS_KNOWN) == 0;
 }
@@ -143,7 +170,7 @@ static int records_in_place(const dump *d, uint64_t from, uint64_t to, uint64_t 
 static int records_in_place(const dump *d, uint64_t from, uint64_t to, uint64_t *text_sum,
                             struct doubts *doubts) {
     int in_place = 1;
-    doubts->invalid = d->at.n_logits;
+    doubts->invalid = 0;
     doubts->flags = 0;
     for (uint64_t i = from; i < to; i++) {
         const struct dump_record *r = dump_record_at(d, i);
