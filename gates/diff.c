@@ -24,19 +24,23 @@ static const struct {
                 {"sampler", 1, NULL},    {"repeat_penalty", 1, NULL}, {"tie_rule", 0, NULL},
                 {"ignore_eos", 1, "0"}};
 
-int diff_key_required(const char *key) {
-    for (size_t i = 0; i < sizeof required / sizeof required[0]; i++)
-        if (strcmp(required[i].key, key) == 0) return 1;
-    return 0;
+const char *diff_key_note(const char *key, const char *x, const char *y) {
+    for (size_t i = 0; i < sizeof required / sizeof required[0]; i++) {
+        if (strcmp(required[i].key, key) != 0) continue;
+        if ((x != NULL && y != NULL) || required[i].must_be_on_both) return "must match";
+        return "must match; not known on one side";
+    }
+    return "";
 }
 
-/* "1" and "1.0" are the same penalty. */
-static int same_value(const char *x, const char *y) {
+/* "1" and "1.0" are the same penalty. Nothing else is a number: a hash may look like one. */
+static int same_value(const char *key, const char *x, const char *y) {
     if (strcmp(x, y) == 0) return 1;
+    if (strcmp(key, "repeat_penalty") != 0) return 0;
     char *end_x = NULL, *end_y = NULL;
     double vx = strtod(x, &end_x), vy = strtod(y, &end_y);
     if (*x == '\0' || *y == '\0' || *end_x != '\0' || *end_y != '\0') return 0;
-    return vx <= vy && vx >= vy;
+    return isfinite(vx) && vx <= vy && vx >= vy;
 }
 
 static void refuse_key(const char *key, const char *x, const char *y, struct diff_result *r) {
@@ -57,7 +61,7 @@ static int comparable(const dump *a, const dump *b, struct diff_result *r) {
         if (x == NULL && required[i].absent != NULL) x = required[i].absent;
         if (y == NULL && required[i].absent != NULL) y = required[i].absent;
         if ((x == NULL || y == NULL) && !required[i].must_be_on_both) continue;
-        if (x != NULL && y != NULL && same_value(x, y)) continue;
+        if (x != NULL && y != NULL && same_value(required[i].key, x, y)) continue;
         refuse_key(required[i].key, x, y, r);
         return 0;
     }
@@ -93,14 +97,34 @@ static void judge_length(const dump *a, const dump *b, struct diff_result *r) {
                    r->compared, r->count_a, stop_of(a), budget_of(a), r->count_b, stop_of(b), budget_of(b));
 }
 
+enum diff_rails diff_rails(const struct diff_result *r) {
+    int moved = r->drift_at != UINT64_MAX && r->drift > 0.0;
+    if (r->first_hash_diff != UINT64_MAX || r->full_differing > 0 || moved) return DIFF_RAILS_DIFFER;
+    /* compared by bytes, records may be cut otherwise: their rows have no partners */
+    int paired = r->ignored_tail > 0 || (r->compared == r->count_a && r->compared == r->count_b);
+    int known = r->rows_hashed >= r->compared || r->full_rows >= r->compared;
+    return r->compared > 0 && paired && known ? DIFF_RAILS_SAME : DIFF_RAILS_UNKNOWN;
+}
+
 static void judge_identical(struct diff_result *r) {
     char rails[160] = "";
+    enum diff_rails known = diff_rails(r);
     if (r->first_hash_diff != UINT64_MAX)
         (void)snprintf(rails, sizeof rails,
                        ", but the logits differ: first at step %" PRIu64 ", largest change %.3g",
                        r->first_hash_diff, r->drift);
-    else if (r->rows_hashed > 0 && r->rows_hashed == r->compared)
+    else if (known == DIFF_RAILS_DIFFER && r->drift > 0.0)
+        (void)snprintf(rails, sizeof rails, ", but the logits differ: largest change %.3g at step %" PRIu64,
+                       r->drift, r->drift_at);
+    else if (known == DIFF_RAILS_DIFFER)
+        (void)snprintf(rails, sizeof rails, ", but %" PRIu64 " stored logits differ in bits",
+                       r->full_differing);
+    else if (known == DIFF_RAILS_SAME)
         (void)snprintf(rails, sizeof rails, " and so is every row of logits");
+    else if (r->rows_hashed > 0)
+        (void)snprintf(rails, sizeof rails,
+                       "; whether the logits are is unknown: %" PRIu64 " rows have a hash on both sides",
+                       r->rows_hashed);
     r->verdict = DIFF_IDENTICAL;
     (void)snprintf(r->reason, sizeof r->reason, "%s are identical%s%s", r->by_bytes ? "bytes" : "tokens",
                    rails,
@@ -114,6 +138,15 @@ static void decide(const dump *a, const dump *b, struct diff_walk *w, struct dif
         r->verdict = DIFF_NOT_COMPARABLE;
         (void)snprintf(r->reason, sizeof r->reason,
                        "both streams are empty: agreement of nothing proves nothing");
+        return;
+    }
+    if (w->nothing) {
+        r->verdict = DIFF_NOT_COMPARABLE;
+        (void)snprintf(
+            r->reason, sizeof r->reason,
+            "from record %" PRIu64
+            " on neither ids nor bytes say what the streams are: agreement of nothing proves nothing",
+            w->text_from);
         return;
     }
     if (r->fork != UINT64_MAX)
@@ -192,6 +225,11 @@ static enum status verify_together(dump *a, dump *b, struct diff_walk *w, struct
     return name_it(b, dump_verify_text(b, err), err);
 }
 
+static enum status check_results(const dump *d, int *unchecked, struct err *err) {
+    *unchecked = dump_count(d) > DIFF_RESULTS_CHECKED;
+    return *unchecked ? STATUS_OK : name_it(d, dump_verify_results(d, err), err);
+}
+
 enum status diff_files(const char *path_a, const char *path_b, const struct diff_control *control, dump **a,
                        dump **b, struct diff_result *out, struct err *err) {
     *b = NULL;
@@ -202,6 +240,8 @@ enum status diff_files(const char *path_a, const char *path_b, const struct diff
         struct diff_walk w;
         diff_walk_begin(&w, *a, *b, out);
         s = verify_together(*a, *b, &w, out, err);
+        if (s == STATUS_OK) s = check_results(*a, &out->results_unchecked_a, err);
+        if (s == STATUS_OK) s = check_results(*b, &out->results_unchecked_b, err);
         if (s == STATUS_OK) judge(*a, *b, &w, out);
     }
     if (s != STATUS_OK) {
@@ -221,4 +261,9 @@ const char *diff_verdict_name(enum diff_verdict v) {
 int diff_exit_code(enum diff_verdict v) {
     if (v == DIFF_IDENTICAL) return 0;
     return v == DIFF_INVALID || v == DIFF_NOT_COMPARABLE ? 2 : 1;
+}
+
+int diff_exit_code_bits(const struct diff_result *r) {
+    static const int of_identical[] = {0, 1, 2}; /* enum diff_rails */
+    return r->verdict == DIFF_IDENTICAL ? of_identical[diff_rails(r)] : diff_exit_code(r->verdict);
 }

@@ -12,15 +12,17 @@ enum diff_verdict {
     DIFF_EXACT_TIE,  /* the stored bits of top-1 and top-2 tie on a side that can explain both choices */
     DIFF_KNIFE_EDGE, /* larger gap <= 1 ULP of the logits' dtype, or <= 2*delta and prefix drift <= 2*delta */
     DIFF_FORK,
-    DIFF_LENGTH,        /* equal as far as both go; one stream ended */
-    DIFF_INVALID,       /* NaN, Inf, id outside the vocabulary */
-    DIFF_NOT_COMPARABLE /* model, prompt, vocabulary, sampler or tie rule differ */
+    DIFF_LENGTH, /* equal as far as both go; one stream ended */
+    DIFF_INVALID, /* NaN, Inf, id outside the vocabulary, values that contradict each other (dump_first_invalid) */
+    DIFF_NOT_COMPARABLE /* model, prompt, vocabulary, sampler or tie rule differ; nothing there to be compared */
 };
 
 /* The noise a benign change makes, measured elsewhere: never from the pair under judgement. */
 struct diff_control {
-    double delta;     /* nats; < 0: no control */
-    char source[256]; /* "control/ (64 streams, fa_tkv=64)" or the budgets.csv row */
+    double delta; /* nats; < 0: no control */
+    char source
+        [256]; /* "control/ (64 streams, fa_tkv=64)" or the budgets.csv row; without a control: why there is none,
+                       * or empty */
 };
 
 struct diff_result {
@@ -37,6 +39,8 @@ struct diff_result {
         drift; /* largest change of top-1/top-2 logits of equal ids, over every row computed from the shared prefix
                    * (the fork's own row is one), nats */
     uint64_t drift_at; /* UINT64_MAX when no logit could be compared */
+    int drift_at_least; /* of that change only a lower bound is known: a side did not record the id, which is therefore below
+                         * its recorded top two */
     uint64_t
         first_hash_diff; /* first step whose row hash differs; UINT64_MAX when none; hashes may differ unforked */
     uint64_t rows_hashed; /* rows whose hash both sides carry, up to the fork: 0 means nothing is known */
@@ -50,32 +54,48 @@ struct diff_result {
     int raw_argmax_agrees; /* the fork is post-processing (penalty, sampling): raw top-1 equal on both sides */
     int ended_by_eos_a, ended_by_eos_b;
     uint64_t ignored_tail; /* records after a common EOS that were not compared */
+    int control_asked;     /* a FORK that a control could excuse, had there been one that applies */
+    int results_unchecked_a,
+        results_unchecked_b; /* too long for a look at its footer's results (diff_files) */
     struct diff_control control;
     char reason[512]; /* one sentence: why this verdict */
 };
+
+/* Are the compared rows of logits the same bits? UNKNOWN where a row lacks its hash on a side and is not stored whole, and
+ * nothing else tells a difference. */
+enum diff_rails { DIFF_RAILS_SAME, DIFF_RAILS_DIFFER, DIFF_RAILS_UNKNOWN };
+enum diff_rails diff_rails(const struct diff_result *r);
 
 /* Never fails but for memory: damage was refused by dump_open. control may be NULL. */
 enum status diff_streams(const dump *a, const dump *b, const struct diff_control *control,
                          struct diff_result *out, struct err *err);
 
+/* A footer's results are checked for streams of up to this many records, which is beyond any context; the check costs as
+ * much as the comparison. */
+#define DIFF_RESULTS_CHECKED (1u << 20)
+
 /* Opens, verifies and compares in one pass over both files (a block is hashed, checked and compared while it is in
- * cache). Refuses what dump_open refuses, but for results in a footer that do not follow from the records: no verdict
- * comes of them. The caller closes *a and *b; both are NULL on failure. */
+ * cache). Refuses what dump_open refuses; the results in the footer of a stream of more than DIFF_RESULTS_CHECKED records
+ * are not looked at, no verdict comes of them, and out says so. The caller closes *a and *b; both are NULL on failure. */
 enum status diff_files(const char *path_a, const char *path_b, const struct diff_control *control, dump **a,
                        dump **b, struct diff_result *out, struct err *err);
 
-/* 1 when the provenance key must match for a comparison (model, prompt, vocabulary, sampler, tie rule). */
-int diff_key_required(const char *key);
+/* What a difference of a provenance key means to a comparison; x, y: its values, NULL when absent. "" for a key that may
+ * differ; "must match" (model, prompt, vocabulary, sampler, tie rule), or what is made of a side that does not say. */
+const char *diff_key_note(const char *key, const char *x, const char *y);
 
 const char *diff_verdict_name(enum diff_verdict v); /* "KNIFE-EDGE" */
 int diff_exit_code(enum diff_verdict v); /* 0 IDENTICAL, 2 INVALID and NOT-COMPARABLE, 1 the rest */
+/* The same where the rails are asked for too: IDENTICAL is 1 where they differ, 2 where they are not known. */
+int diff_exit_code_bits(const struct diff_result *r);
 
 /* ---- controls ---- */
 
-/* delta for one comparison from a control folder: pairs (X.fgd, Y.fgd) where Y's `follow` names X's stream hash and their
- * geometry differs. delta = largest |change| of X's top-1 and top-2 logits (same ids) over all positions of all pairs that
- * apply: X is of a's build, model and route, and Y does not run the geometry of a or b that X does not run, because a
- * candidate must not excuse itself. *n_pairs == 0 leaves out->delta < 0 and says so in source. */
+/* delta for one comparison from a control folder: pairs (X.fgd, Y.fgd) where Y's `follow` names X's stream hash, Y's tokens
+ * are X's, and their geometry differs. delta = largest |change| of X's top-1 and top-2 logits (same ids; logits against
+ * logits, logprobs against logprobs) over all positions of all pairs that apply: X is of a's build (commit, compiler, flags,
+ * device, driver), model and route, and Y does not run the geometry of a or b that X does not run, because a candidate must
+ * not excuse itself. *n_pairs == 0 leaves out->delta < 0 and says so in source. */
 enum status diff_control_for(const char *dir, const dump *a, const dump *b, struct diff_control *out,
                              int *n_pairs, struct err *err);
 

@@ -21,6 +21,7 @@ struct folder {
 struct tally {
     double delta;
     int pairs, left_out;
+    uint64_t measured;     /* logits whose change is known */
     uint64_t only_bounded; /* logits that Y does not hold: their change is known from below only */
     char changes[160];     /* "fa_tkv=64 fa_tkv=16" */
 };
@@ -70,24 +71,29 @@ const char *diff_change(const dump *a, const dump *b) {
 /* ---- one pair --------------------------------------------------------------------------------------------- */
 
 static void measure_logit(const dump *y, uint64_t i, int32_t id, float logit, struct tally *t) {
-    float other = 0.0f;
-    const struct dump_record *r = dump_record_at(y, i);
-    if (!diff_logit_of(y, i, id, &other)) {
-        t->only_bounded++; /* id is below Y's second: it fell at least this far */
-        if (r->flags & (DUMP_NO_TOP1 | DUMP_NO_TOP2)) return;
-        other = r->logit2 < logit ? r->logit2 : logit;
-    }
-    double change = (double)logit - (double)other;
-    if (change < 0.0) change = -change;
+    double change = 0.0;
+    enum diff_known known = diff_change_of(y, i, id, logit, &change);
+    if (known == DIFF_UNKNOWN) return;
+    if (known == DIFF_AT_LEAST) t->only_bounded++;
+    t->measured++;
     if (change > t->delta) t->delta = change;
 }
 
+static uint64_t shorter(const dump *x, const dump *y) {
+    return dump_count(x) < dump_count(y) ? dump_count(x) : dump_count(y);
+}
+
 static void measure_pair(const dump *x, const dump *y, struct tally *t) {
-    uint64_t n = dump_count(x) < dump_count(y) ? dump_count(x) : dump_count(y);
+    uint64_t n = shorter(x, y), before = t->measured;
     for (uint64_t i = 0; i < n; i++) {
         const struct dump_record *r = dump_record_at(x, i);
+        if ((r->flags ^ dump_record_at(y, i)->flags) & DUMP_LOGPROBS) continue; /* not the same quantity */
         if (!(r->flags & DUMP_NO_TOP1)) measure_logit(y, i, r->id1, r->logit1, t);
         if (!(r->flags & DUMP_NO_TOP2)) measure_logit(y, i, r->id2, r->logit2, t);
+    }
+    if (t->measured == before) {
+        t->left_out++;
+        return;
     }
     t->pairs++;
     static const char *const fields[] = {"fa_tkv", "fa_chunk"};
@@ -151,11 +157,20 @@ static enum status folder_open(const char *dir, struct folder *f, struct err *er
 /* What a pair must share, and the base under judgement with it: only the geometry may differ, or a broken build would
  * measure its own damage as noise. Keys that all lack (another engine's dumps) are equal. */
 static int same_build(const dump *x, const dump *y) {
-    static const char *const keys[] = {"tool", "commit", "dirty",      "faults", "backend", "arch",
-                                       "kv",   "logits", "model.xxh3", "route",  "sampler", "repeat_penalty"};
+    static const char *const keys[] = {
+        "tool",  "commit",  "dirty",          "faults",   "backend", "arch",   "kv", "logits", "model.xxh3",
+        "route", "sampler", "repeat_penalty", "compiler", "flags",   "device", "cc", "driver", "runtime"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         if (!same_key(x, y, keys[i])) return 0;
     return 1;
+}
+
+/* The key says that y was fed x's tokens; the records have to say so too. */
+static int same_tokens(const dump *x, const dump *y) {
+    uint64_t n = shorter(x, y);
+    for (uint64_t i = 0; i < n; i++)
+        if (dump_record_at(x, i)->token != dump_record_at(y, i)->token) return 0;
+    return n > 0;
 }
 
 static int is_pair(const dump *x, const dump *y) {
@@ -163,7 +178,7 @@ static int is_pair(const dump *x, const dump *y) {
     struct dump_results r = dump_results(x);
     hash_format(&r.stream, stream);
     return provenance_get(dump_provenance(x), "follow") == NULL && strcmp(key_of(y, "follow"), stream) == 0 &&
-           same_build(x, y) && same_key(x, y, "prompt.xxh3") && !same_bits(x, y);
+           same_build(x, y) && same_key(x, y, "prompt.xxh3") && !same_bits(x, y) && same_tokens(x, y);
 }
 
 /* For one comparison: the pair must be of the base's own build, model and route, and Y must not be the candidate's own

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "gates/diff_report.h"
+#include "gates/shell_word.h"
 
 static const char *const columns[] = {"schema",
                                       "a",
@@ -58,8 +59,12 @@ static void put_place(table_writer *w, uint64_t at) {
         table_put_u64(w, at);
 }
 
-static void put_hash(table_writer *w, struct hash128 h) {
+static void put_result(table_writer *w, struct hash128 h, int unchecked) {
     char text[HASH_TEXT_BYTES];
+    if (unchecked) { /* what was not looked at is not shown as evidence */
+        table_put_empty(w);
+        return;
+    }
     hash_format(&h, text);
     table_put_text(w, text);
 }
@@ -88,9 +93,14 @@ static void put_ulps(table_writer *w, double ulps) {
         table_put_f64(w, ulps);
 }
 
-static void put_repro(table_writer *w, const char *a, const char *b) {
-    char text[1024];
-    (void)snprintf(text, sizeof text, "forkgate diff '%s' '%s'", a, b);
+static void put_repro(table_writer *w, const char *a, const char *b, const struct diff_asked *asked) {
+    char text[16384] = "forkgate diff";
+    int whole = shell_word_add(text, sizeof text, a) && shell_word_add(text, sizeof text, b);
+    if (asked->control != NULL)
+        whole = whole && shell_word_add(text, sizeof text, "--control") &&
+                shell_word_add(text, sizeof text, asked->control);
+    if (asked->bits) whole = whole && shell_word_add(text, sizeof text, "--bits");
+    if (!whole) (void)snprintf(text, sizeof text, "# too long for a row");
     table_put_escaped(w, text, strlen(text));
 }
 
@@ -133,28 +143,30 @@ static void put_rest(table_writer *w, const struct diff_result *r) {
     table_put_escaped(w, r->control.source, strlen(r->control.source));
 }
 
-void diff_csv_row(table_writer *w, const dump *a, const dump *b, const struct diff_result *r) {
+void diff_csv_row(table_writer *w, const dump *a, const dump *b, const struct diff_result *r,
+                  const struct diff_asked *asked) {
     struct dump_results ra = dump_results(a), rb = dump_results(b);
     table_put_u64(w, SCHEMA);
     table_put_escaped(w, dump_name(a), strlen(dump_name(a)));
     table_put_escaped(w, dump_name(b), strlen(dump_name(b)));
     table_put_text(w, diff_verdict_name(r->verdict));
-    table_put_i64(w, diff_exit_code(r->verdict));
+    table_put_i64(w, asked->bits ? diff_exit_code_bits(r) : diff_exit_code(r->verdict));
     table_put_u64(w, r->count_a);
     table_put_u64(w, r->count_b);
     table_put_u64(w, r->compared);
     put_fork(w, a, b, r);
     put_rest(w, r);
-    put_hash(w, ra.stream);
-    put_hash(w, rb.stream);
-    put_hash(w, ra.logits);
-    put_hash(w, rb.logits);
+    put_result(w, ra.stream, r->results_unchecked_a);
+    put_result(w, rb.stream, r->results_unchecked_b);
+    put_result(w, ra.logits, r->results_unchecked_a);
+    put_result(w, rb.logits, r->results_unchecked_b);
     table_put_escaped(w, r->reason, strlen(r->reason));
-    put_repro(w, dump_name(a), dump_name(b));
+    put_repro(w, dump_name(a), dump_name(b), asked);
     table_end_row(w);
 }
 
-void diff_csv_damage(table_writer *w, const char *path_a, const char *path_b, const struct err *err) {
+void diff_csv_damage(table_writer *w, const char *path_a, const char *path_b, const struct err *err,
+                     const struct diff_asked *asked) {
     table_put_u64(w, SCHEMA);
     table_put_escaped(w, path_a, strlen(path_a));
     table_put_escaped(w, path_b, strlen(path_b));
@@ -162,6 +174,6 @@ void diff_csv_damage(table_writer *w, const char *path_a, const char *path_b, co
     table_put_i64(w, diff_exit_code(DIFF_INVALID));
     for (int i = 5; i < N_COLUMNS - 2; i++) table_put_empty(w);
     table_put_escaped(w, err->message, strlen(err->message));
-    put_repro(w, path_a, path_b);
+    put_repro(w, path_a, path_b, asked);
     table_end_row(w);
 }

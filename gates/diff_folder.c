@@ -7,21 +7,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gates/dump_format.h"
-
-static enum status find_control(const dump *a, const dump *b, const struct diff_options *o,
-                                struct diff_control *c, struct err *err) {
-    c->delta = -1.0;
-    if (o->control == NULL)
-        return o->budgets == NULL ? STATUS_OK : diff_control_from_budgets(o->budgets, a, b, c, err);
+/* The control that applies to this fork, or why none does: a fork is told either way. 0: nothing to tell. */
+static int find_control(const dump *a, const dump *b, const struct diff_options *o, struct diff_control *c) {
+    struct err err = {""};
     int pairs = 0;
-    RETURN_IF_ERROR(diff_control_for(o->control, a, b, c, &pairs, err));
-    if (pairs > 0) return STATUS_OK;
-    return err_set(
-        err, STATUS_USAGE,
-        "%s: no pair there is a control for this comparison (same model and route, a replay of a dump under "
-        "an fa_tkv or fa_chunk that neither side is judged for)",
-        o->control);
+    memset(c, 0, sizeof *c);
+    c->delta = -1.0;
+    if (o->control == NULL && o->budgets == NULL) return 0;
+    enum status s = o->control == NULL ? diff_control_from_budgets(o->budgets, a, b, c, &err)
+                                       : diff_control_for(o->control, a, b, c, &pairs, &err);
+    if (s == STATUS_OK && o->control == NULL) return c->delta >= 0.0;
+    if (s == STATUS_OK && pairs > 0) return 1;
+    if (s == STATUS_OK)
+        (void)err_set(
+            &err, STATUS_USAGE,
+            "%.90s: no pair there is a control for this comparison: a replay of a dump of A's build, "
+            "under an fa_tkv that neither side is judged for",
+            o->control);
+    c->delta = -1.0;
+    (void)snprintf(c->source, sizeof c->source, "%.255s", err.message);
+    return 1;
 }
 
 /* A mistyped folder is an error even when nothing forks: an option is never ignored. */
@@ -33,23 +38,16 @@ static enum status check_folder(const char *dir, struct err *err) {
     return STATUS_OK;
 }
 
-/* The walk leaves this out: it would cost as much again, and no verdict comes of it. */
-static enum status check_results(const dump *d, struct err *err) {
-    enum status s = dump_verify_results(d, err);
-    return s == STATUS_OK ? s : err_prefix(err, s, "%s", dump_name(d));
-}
-
 enum status diff_with_control(const char *path_a, const char *path_b, const struct diff_options *options,
                               dump **a, dump **b, struct diff_result *out, struct err *err) {
+    struct diff_control control;
     RETURN_IF_ERROR(check_folder(options->control, err));
     RETURN_IF_ERROR(diff_files(path_a, path_b, NULL, a, b, out, err));
-    enum status s = options->results ? check_results(*a, err) : STATUS_OK;
-    if (s == STATUS_OK && options->results) s = check_results(*b, err);
-    struct diff_control control;
-    memset(&control, 0, sizeof control);
-    control.delta = -1.0;
-    if (s == STATUS_OK && out->verdict == DIFF_FORK) s = find_control(*a, *b, options, &control, err);
-    if (s == STATUS_OK && control.delta >= 0.0) s = diff_streams(*a, *b, &control, out, err);
+    int unchecked_a = out->results_unchecked_a, unchecked_b = out->results_unchecked_b;
+    if (out->verdict != DIFF_FORK || !find_control(*a, *b, options, &control)) return STATUS_OK;
+    enum status s = diff_streams(*a, *b, &control, out, err);
+    out->results_unchecked_a = unchecked_a;
+    out->results_unchecked_b = unchecked_b;
     if (s != STATUS_OK) {
         dump_close(*a);
         dump_close(*b);

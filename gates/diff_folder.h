@@ -9,11 +9,10 @@
 struct diff_options {
     const char *control; /* folder of control pairs, or NULL */
     const char *budgets; /* golden/budgets.csv, or NULL; read when no folder is given and the streams fork */
-    int results; /* the results of both dumps are shown: do they follow from the records? (dump_results.c) */
 };
 
-/* As diff_files, then judges a fork with the control that applies. A control folder in which no pair applies to this
- * comparison is STATUS_USAGE. */
+/* As diff_files, then judges a fork with the control that applies. Where none does, or none can be read, the fork stays a
+ * FORK and out->control.source says why; a control folder that is not there is STATUS_IO. */
 enum status diff_with_control(const char *path_a, const char *path_b, const struct diff_options *options,
                               dump **a, dump **b, struct diff_result *out, struct err *err);
 

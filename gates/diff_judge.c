@@ -37,8 +37,9 @@ double diff_ulp(const dump *d, double x) {
     return -1.0;
 }
 
+/* NaN when one is: what is unknown is not small. */
 static double larger(double x, double y) {
-    return x > y ? x : y;
+    return isnan(x) || x > y ? x : y;
 }
 
 static struct side look(const dump *d, uint64_t at, int32_t other) {
@@ -52,7 +53,7 @@ static struct side look(const dump *d, uint64_t at, int32_t other) {
     s.known = diff_logit_of(d, at, s.r->token, &own_logit) && diff_logit_of(d, at, other, &other_logit);
     if (s.known) {
         s.gap = (double)own_logit - (double)other_logit;
-        s.tie = !(own_logit < other_logit) && !(own_logit > other_logit) &&
+        s.tie = own_logit <= other_logit && own_logit >= other_logit &&
                 !((s.r->flags & DUMP_NO_TOP1) == 0 && own_logit < s.r->logit1);
     }
     s.ulp = -1.0;
@@ -100,19 +101,23 @@ static void say(struct diff_result *r, enum diff_verdict v, const char *reason) 
 
 static void judge_by_control(const struct side *a, const struct side *b, struct diff_result *r) {
     double gap = larger(fabs(a->gap), fabs(b->gap)), bound = 2.0 * r->control.delta;
+    const char *least = r->drift_at_least ? "at least " : "";
     if (r->control.delta < 0.0) {
+        int told = r->control.source[0] != '\0';
         r->verdict = DIFF_FORK;
+        r->control_asked = 1;
         (void)snprintf(
             r->reason, sizeof r->reason,
             "larger gap %.3g is more than 1 ULP of the logits, and no control says what a benign change may "
-            "move (pass --control DIR)",
-            gap);
+            "move (%s)",
+            gap, told ? "none that was given applies" : "pass --control DIR");
         return;
     }
     int close = within(gap, bound), calm = r->drift_at != UINT64_MAX && within(r->drift, bound);
     r->verdict = close && calm ? DIFF_KNIFE_EDGE : DIFF_FORK;
-    (void)snprintf(r->reason, sizeof r->reason, "larger gap %.3g %s 2 x delta = %.3g, drift %.3g %s", gap,
-                   close ? "is within" : "exceeds", bound, r->drift, calm ? "is within it" : "exceeds it");
+    (void)snprintf(r->reason, sizeof r->reason, "larger gap %.3g %s 2 x delta = %.3g, drift %s%.3g %s", gap,
+                   close ? "is within" : "exceeds", bound, least, r->drift,
+                   calm ? "is within it" : "exceeds it");
 }
 
 static void judge_candidates(const struct side *a, const struct side *b, struct diff_result *r) {

@@ -16,6 +16,7 @@ struct diff_walk {
         text_from; /* first record without an id on a side: the rest is compared by bytes; UINT64_MAX: none */
     uint64_t common_end; /* both sides emit the same end token here; UINT64_MAX: not met */
     int done;
+    int nothing; /* from text_from on neither ids nor bytes: nothing says what the streams are */
 };
 
 void diff_walk_begin(struct diff_walk *w, const dump *a, const dump *b, struct diff_result *r);
@@ -29,6 +30,12 @@ void diff_walk_end(struct diff_walk *w, struct diff_result *r);
 
 /* Raw logit of id at record i, from top-2, top-k or the full row. 0 when the record does not hold it. */
 int diff_logit_of(const dump *d, uint64_t i, int32_t id, float *logit);
+
+enum diff_known { DIFF_UNKNOWN, DIFF_EXACT, DIFF_AT_LEAST };
+
+/* |change| in nats of an id's logit, `logit` on the other side, at record i of d: exact where d holds the id; at least that
+ * much where the id's logit lies above all that d did not record (its top two are its highest). */
+enum diff_known diff_change_of(const dump *d, uint64_t i, int32_t id, float logit, double *change);
 
 /* Spacing of the dtype named by the dump's `logits` key at magnitude |x|; -1 when the dump does not name one. */
 double diff_ulp(const dump *d, double x);

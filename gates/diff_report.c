@@ -82,10 +82,11 @@ static void print_difference(FILE *out, const char *key, const char *x, const ch
     if (room < 24) room = 24;
     const char *tx = x == NULL ? "(absent)" : escaped(x, strlen(x), v, vx);
     const char *ty = y == NULL ? "(absent)" : escaped(y, strlen(y), v, vy);
-    fprintf(out, "  %-14s %s%.*s%s%s | %s%.*s%s%s%s\n", key, ink(v, RED), room, tx,
+    fprintf(out, "  %-14s %s%.*s%s%s | %s%.*s%s%s", key, ink(v, RED), room, tx,
             strlen(tx) > (size_t)room ? ".." : "", ink(v, PLAIN), ink(v, GREEN), room, ty,
-            strlen(ty) > (size_t)room ? ".." : "", ink(v, PLAIN),
-            diff_key_required(key) ? "  (must match)" : "");
+            strlen(ty) > (size_t)room ? ".." : "", ink(v, PLAIN));
+    const char *note = diff_key_note(key, x, y);
+    fprintf(out, *note == '\0' ? "\n" : "  (%s)\n", note);
 }
 
 static void print_provenance(FILE *out, const dump *a, const dump *b, const struct diff_view *v) {
@@ -259,10 +260,18 @@ static void print_drift(FILE *out, const struct diff_result *r) {
     if (r->drift_at == UINT64_MAX)
         fprintf(out, "drift      no logits to compare\n");
     else
-        fprintf(out, "drift      max |dlogit| %.6g at step %" PRIu64 ", over %" PRIu64 " equal tokens%s\n",
-                r->drift, r->drift_at, r->compared, r->fork == UINT64_MAX ? "" : " and the fork's own row");
+        fprintf(out,
+                "drift      max |dlogit| %s%.6g at step %" PRIu64 ", over %" PRIu64 " equal tokens%s%s\n",
+                r->drift_at_least ? "at least " : "", r->drift, r->drift_at, r->compared,
+                r->fork == UINT64_MAX ? "" : " and the fork's own row",
+                r->drift_at_least ? " (an id one side did not record: known from below)" : "");
     if (r->rows_hashed == 0)
         fprintf(out, "rails      unknown: no row hashes on both sides\n");
+    else if (r->first_hash_diff == UINT64_MAX && r->rows_hashed < r->compared)
+        fprintf(out,
+                "rails      unknown: %" PRIu64 " of %" PRIu64
+                " rows have a hash on both sides; those are equal\n",
+                r->rows_hashed, r->compared);
     else if (r->first_hash_diff == UINT64_MAX)
         fprintf(out, "rails      %" PRIu64 " rows of logits, all hashes equal\n", r->rows_hashed);
     else
@@ -286,6 +295,12 @@ static void print_ends(FILE *out, const dump *a, const dump *b, const struct dif
     if (r->texts_differ_at != UINT64_MAX)
         fprintf(out, "note       same ids, but the token bytes differ first at token %" PRIu64 "\n",
                 r->texts_differ_at);
+    const char *unchecked = r->results_unchecked_a && r->results_unchecked_b ? "A and B"
+                            : r->results_unchecked_a                         ? "A"
+                                                                             : "B";
+    if (r->results_unchecked_a || r->results_unchecked_b)
+        fprintf(out, "note       the results in the footer of %s were not looked at: more than %u records\n",
+                unchecked, DIFF_RESULTS_CHECKED);
     if (r->by_bytes) fprintf(out, "note       a side has no token ids: compared by bytes\n");
 }
 
@@ -293,11 +308,15 @@ static void print_control(FILE *out, const struct diff_result *r, const struct d
     char source[CELL];
     if (r->ulp_a > 0.0 && r->ulp_b > 0.0)
         fprintf(out, "bound      1 ULP = %.6g | %.6g\n", r->ulp_a, r->ulp_b);
-    if (r->control.delta < 0.0)
-        fprintf(out, "control    none given: pass --control DIR\n");
+    const char *why = escaped(r->control.source, strlen(r->control.source), v, source);
+    if (r->control.delta < 0.0 && *why != '\0')
+        fprintf(out, "control    none applies: %s\n", why);
+    else if (r->control.delta < 0.0)
+        fprintf(out, "control    %s\n",
+                r->control_asked ? "none given: pass --control DIR" : "none bears on this verdict");
     else
         fprintf(out, "control    delta %.6g, bound 2 x delta = %.6g, from %s\n", r->control.delta,
-                2.0 * r->control.delta, escaped(r->control.source, strlen(r->control.source), v, source));
+                2.0 * r->control.delta, why);
 }
 
 static enum colour verdict_colour(enum diff_verdict v) {
@@ -337,6 +356,12 @@ void diff_report_line(FILE *out, const char *name, const struct diff_result *r, 
     } else
         fprintf(out, "  %" PRIu64 " | %" PRIu64 " tokens", r->count_a, r->count_b);
     if (r->first_hash_diff != UINT64_MAX)
-        fprintf(out, "  logits differ from step %" PRIu64 ", drift %.3g", r->first_hash_diff, r->drift);
+        fprintf(out, "  logits differ from step %" PRIu64 ", drift %s%.3g", r->first_hash_diff,
+                r->drift_at_least ? "at least " : "", r->drift);
+    else if (r->verdict == DIFF_IDENTICAL && diff_rails(r) == DIFF_RAILS_DIFFER)
+        fprintf(out, "  logits differ, drift %s%.3g", r->drift_at_least ? "at least " : "", r->drift);
+    else if (r->verdict == DIFF_IDENTICAL && diff_rails(r) == DIFF_RAILS_UNKNOWN)
+        fprintf(out, "  rails unknown");
+    if (r->control.delta < 0.0 && r->control.source[0] != '\0') fprintf(out, "  no control applies");
     fprintf(out, "\n");
 }

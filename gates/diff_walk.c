@@ -65,23 +65,47 @@ static double distance(float x, float y) {
     return x < y ? (double)y - (double)x : 0.0; /* two equal infinities are no change */
 }
 
-static void note_change(float x, float y, uint64_t i, struct diff_result *r) {
-    double change = distance(x, y); /* a NaN makes the stream INVALID elsewhere */
-    if (r->drift_at != UINT64_MAX && !(change > r->drift)) return;
-    r->drift = change;
-    r->drift_at = i;
+enum diff_known diff_change_of(const dump *d, uint64_t i, int32_t id, float logit, double *change) {
+    const struct dump_record *r = dump_record_at(d, i);
+    float there = 0.0f;
+    *change = 0.0;
+    if (id < 0) return DIFF_UNKNOWN;
+    if (diff_logit_of(d, i, id, &there)) {
+        *change = distance(logit, there);
+        return DIFF_EXACT;
+    }
+    if (r->flags & DUMP_NO_TOP1) return DIFF_UNKNOWN;
+    /* no second, or a first without a name, which may be this id */
+    float most = (r->flags & DUMP_NO_TOP2) || r->id1 < 0 ? r->logit1 : r->logit2;
+    if (logit > most) *change = distance(logit, most);
+    return DIFF_AT_LEAST;
 }
 
-/* Equal ids among the two candidates of each side. Logprobs and logits are not the same quantity. */
-static void note_drift(const struct dump_record *x, const struct dump_record *y, uint64_t i,
-                       struct diff_result *r) {
+static void note_change(double change, uint64_t i, struct diff_result *r) {
+    if (r->drift_at != UINT64_MAX && !(change > r->drift))
+        return; /* a NaN makes the stream INVALID elsewhere */
+    r->drift = change;
+    r->drift_at = i;
+    r->drift_at_least = 0;
+}
+
+static void note_candidate(const dump *other, uint64_t i, int32_t id, float logit, struct diff_result *r) {
+    double change = 0.0;
+    enum diff_known known = diff_change_of(other, i, id, logit, &change);
+    if (known == DIFF_EXACT) note_change(change, i, r);
+    if (known != DIFF_AT_LEAST || !(change > r->drift)) return;
+    note_change(change, i, r);
+    r->drift_at_least = 1;
+}
+
+/* The two candidates of each side. Logprobs and logits are not the same quantity. */
+static void note_drift(const struct diff_walk *w, uint64_t i, const struct dump_record *x,
+                       const struct dump_record *y, struct diff_result *r) {
     if ((x->flags ^ y->flags) & DUMP_LOGPROBS) return;
-    int x1 = !(x->flags & DUMP_NO_TOP1) && x->id1 >= 0, y1 = !(y->flags & DUMP_NO_TOP1) && y->id1 >= 0;
-    int x2 = !(x->flags & DUMP_NO_TOP2) && x->id2 >= 0, y2 = !(y->flags & DUMP_NO_TOP2) && y->id2 >= 0;
-    if (x1 && y1 && x->id1 == y->id1) note_change(x->logit1, y->logit1, i, r);
-    if (x1 && y2 && x->id1 == y->id2) note_change(x->logit1, y->logit2, i, r);
-    if (x2 && y1 && x->id2 == y->id1) note_change(x->logit2, y->logit1, i, r);
-    if (x2 && y2 && x->id2 == y->id2) note_change(x->logit2, y->logit2, i, r);
+    if (!(x->flags & DUMP_NO_TOP1)) note_candidate(w->b, i, x->id1, x->logit1, r);
+    if (!(x->flags & DUMP_NO_TOP2)) note_candidate(w->b, i, x->id2, x->logit2, r);
+    if (!(y->flags & DUMP_NO_TOP1)) note_candidate(w->a, i, y->id1, y->logit1, r);
+    if (!(y->flags & DUMP_NO_TOP2)) note_candidate(w->a, i, y->id2, y->logit2, r);
 }
 
 static void note_full_rows(const struct diff_walk *w, uint64_t i, struct diff_result *r) {
@@ -94,7 +118,7 @@ static void note_full_rows(const struct diff_walk *w, uint64_t i, struct diff_re
 
 static void note_row(const struct diff_walk *w, uint64_t i, const struct dump_record *x,
                      const struct dump_record *y, struct diff_result *r) {
-    note_drift(x, y, i, r);
+    note_drift(w, i, x, y, r);
     if (!((x->flags | y->flags) & DUMP_NO_HASH)) {
         r->rows_hashed++;
         if (r->first_hash_diff == UINT64_MAX && memcmp(&x->row, &y->row, sizeof x->row) != 0)
@@ -175,8 +199,8 @@ static uint64_t walk_plain(const struct diff_walk *w, uint64_t from, uint64_t en
         if (!is_plain(rx, ry)) break;
         float d1 = magnitude(rx->logit1 - ry->logit1), d2 = magnitude(rx->logit2 - ry->logit2);
         if (!(d1 < worth && d2 < worth)) {
-            note_change(rx->logit1, ry->logit1, i, r);
-            note_change(rx->logit2, ry->logit2, i, r);
+            note_change(distance(rx->logit1, ry->logit1), i, r);
+            note_change(distance(rx->logit2, ry->logit2), i, r);
             worth = (float)r->drift;
         }
         if (r->first_hash_diff == UINT64_MAX && memcmp(&rx->row, &ry->row, sizeof rx->row) != 0)
@@ -279,9 +303,12 @@ static void walk_bytes(struct diff_walk *w, struct diff_result *r) {
         note_row(w, i, x, y, r);
         r->compared = i + 1;
         if (w->ignore_eos || !(x->flags & y->flags & DUMP_END)) continue;
-        w->common_end = i;
+        w->common_end = i; /* an end token alone needs no text */
+        w->nothing = i > w->text_from && text_start(w->a, w->text_from) == text_start(w->a, i + 1);
         return;
     }
+    w->nothing =
+        text_start(w->a, w->text_from) == text_end(w->a) && text_start(w->b, w->text_from) == text_end(w->b);
     if (i < shorter && text_start(w->a, i) == text_start(w->b, i))
         note_row(w, i, dump_record_at(w->a, i), dump_record_at(w->b, i), r);
     compare_bytes(w, i, r);

@@ -86,13 +86,16 @@ static struct diff_result one_fork(struct dump_record x, struct dump_record y) {
 }
 
 Test(diff, drift_compares_equal_ids_wherever_they_stand) {
-    cr_assert(
-        near(one_fork(greedy(1, 20, 2, 19), greedy(3, 21, 1, 18.5f)).drift, 1.5)); /* top-1 against top-2 */
-    cr_assert(
-        near(one_fork(greedy(1, 20, 2, 19), greedy(3, 21, 2, 18.75f)).drift, 0.25)); /* top-2 against top-2 */
+    struct diff_result r = one_fork(greedy(1, 20, 2, 19), greedy(3, 19, 1, 18.5f)); /* top-1 against top-2 */
+    cr_assert(near(r.drift, 1.5) && !r.drift_at_least);
     cr_assert(near(one_fork(greedy(1, 20, 2, 19), greedy(2, 21, 1, 19.5f)).drift, 2.0)); /* both, swapped */
-    struct diff_result none = one_fork(greedy(1, 20, 2, 19), greedy(3, 21, 4, 18));
-    cr_assert_eq(none.drift_at, UINT64_MAX, "no id is on both sides");
+    r = one_fork(greedy(1, 20, 2, 19), greedy(3, 21, 2, 18.75f)); /* 3 is at most 19 in A */
+    cr_assert(near(r.drift, 2.0) && r.drift_at_least);
+    r = one_fork(greedy(1, 20, 2, 19), greedy(3, 22, 4, 18)); /* no id is on both sides */
+    cr_assert(near(r.drift, 3.0) && r.drift_at_least && r.drift_at == 0);
+    struct dump_record bare = greedy(3, 22, 4, 18);
+    bare.flags = DUMP_NO_TOP1 | DUMP_NO_TOP2;
+    cr_assert_eq(one_fork(greedy(1, 20, 2, 19), bare).drift_at, UINT64_MAX, "nothing to compare with");
     struct dump_record x = greedy(1, 20, 2, 19), y = greedy(3, -1, 2, -2);
     y.flags = DUMP_LOGPROBS;
     cr_assert_eq(one_fork(x, y).drift_at, UINT64_MAX, "a logit and a logprob are not the same quantity");

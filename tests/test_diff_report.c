@@ -60,7 +60,7 @@ Test(report, a_fork_inside_a_character_is_shown_from_raw_bytes) {
     has(ascii, "geometry       fa_tkv=32 | fa_tkv=16");
     has(ascii, "bbb (modified)");
     has(ascii, "verdict    KNIFE-EDGE: gaps 0.25 and 0.25 are at most 1 ULP");
-    has(ascii, "control    none given: pass --control DIR");
+    has(ascii, "control    none bears on this verdict");
     has(ascii, "next       forkgate explain A B -m MODEL");
     for (const char *p = ascii; *p != '\0'; p++) cr_assert((*p >= 0x20 && *p < 0x7f) || *p == '\n');
     has(utf8, "context  \" w0 w1 w2 caf\xc3\xa9 \"");
@@ -178,11 +178,12 @@ Test(report, the_csv_row_reads_back_with_its_numbers) {
     dump *a = side(0), *b = side(1);
     struct diff_result r;
     struct err err = {""}, damage = {"x.fgd: first bad block: 2, \"quoted\""};
+    const struct diff_asked asked = {NULL, 0};
     cr_assert_eq(diff_streams(a, b, NULL, &r, &err), STATUS_OK);
     table_writer *w = NULL;
     cr_assert_eq(diff_csv_open(path, TABLE_CRLF, &w, &err), STATUS_OK);
-    diff_csv_row(w, a, b, &r);
-    diff_csv_damage(w, "x.fgd", "y.fgd", &damage);
+    diff_csv_row(w, a, b, &r, &asked);
+    diff_csv_damage(w, "x.fgd", "y.fgd", &damage, &asked);
     cr_assert_eq(table_writer_finish(w, &err), STATUS_OK, "%s", err.message);
     table *t = NULL;
     cr_assert_eq(table_read(path, &t, &err), STATUS_OK, "%s", err.message);

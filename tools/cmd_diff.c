@@ -10,8 +10,10 @@
 #include "gates/diff_folder.h"
 #include "gates/diff_report.h"
 #include "gates/file_out.h"
+#include "gates/shell_word.h"
 #include "tools/cli_table.h"
 #include "tools/commands.h"
+#include "tools/dump_inputs.h"
 
 #define FILE_WIDTH       200 /* nobody wraps a file */
 #define VERDICTS_OF_DIFF (DIFF_NOT_COMPARABLE + 1)
@@ -29,8 +31,8 @@ struct diff_run {
     struct diff_view view;
     table_writer *csv;
     uint64_t verdicts[VERDICTS_OF_DIFF];
-    uint64_t unusable; /* damaged, or without a partner */
-    uint64_t off_rails;
+    uint64_t unusable;            /* damaged, or without a partner */
+    uint64_t off_rails, no_rails; /* identical, and the rows of logits are not, or nobody knows */
 };
 
 static const struct cli_option options[] = {
@@ -41,8 +43,10 @@ static const struct cli_option options[] = {
     {"csv", 0, "FILE", "write one evidence row per comparison", 1, CLI_AT(struct diff_args, csv)},
     {"eol", 0, "crlf|lf", "line ends of the CSV (default crlf, as RFC 4180 asks)", 1,
      CLI_AT(struct diff_args, eol)},
-    {"bits", 0, NULL, "ask for the same rails too: identical tokens whose row hashes differ exit 1", 1,
-     CLI_AT(struct diff_args, bits)},
+    {"bits", 0, NULL,
+     "ask for the same rails too: identical tokens exit 1 where rows of logits differ, 2 where a row lacks "
+     "its hash",
+     1, CLI_AT(struct diff_args, bits)},
     CLI_LAST};
 
 static void take_path(struct argp_state *state, void *args, char *arg) {
@@ -80,48 +84,46 @@ static int utf8_terminal(void) {
     return utf8;
 }
 
-/* 'it'\''s': safe to paste. Too long a name is cut, and the command says so by being unfinished. */
-static void quote(const char *text, char *out, size_t room) {
-    size_t used = 0;
-    int plain =
-        strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+=,") == strlen(text);
-    if (!plain && room > 1) out[used++] = '\'';
-    for (; *text != '\0' && used + 6 < room; text++) {
-        if (*text == '\'') {
-            memcpy(out + used, "'\\''", 4);
-            used += 4;
-        } else
-            out[used++] = *text;
-    }
-    if (!plain && used + 1 < room) out[used++] = '\'';
-    out[used] = '\0';
-}
-
-static int command_exists(const char *name) {
-    for (int i = 0; commands[i] != NULL; i++)
-        if (strcmp(commands[i]->name, name) == 0) return 1;
-    return 0;
-}
-
-/* The one command that tells more about this verdict, among those this binary has. */
-static void next_command(const struct diff_args *args, const struct diff_result *r, char out[1024]) {
-    char a[400], b[400];
-    quote(args->paths[0], a, sizeof a);
-    quote(args->paths[1], b, sizeof b);
+/* The one command that tells more about this verdict. Streams of another engine cannot be run here. What no dump holds is
+ * named in capitals. */
+static void next_command(const struct diff_args *args, const dump *a, const struct diff_result *r, char *out,
+                         size_t room) {
+    const char *tool = provenance_get(dump_provenance(a), "tool");
+    int whole = 1, invalid = r->verdict == DIFF_INVALID;
     out[0] = '\0';
-    if (r->verdict == DIFF_FORK && r->control.delta < 0.0 && args->control == NULL)
-        (void)snprintf(out, 1024, "forkgate diff %s %s --control DIR", a, b);
-    else if (r->fork != UINT64_MAX && r->verdict != DIFF_INVALID && command_exists("explain"))
-        (void)snprintf(out, 1024, "forkgate explain %s %s", a, b);
-    else if (r->fork != UINT64_MAX && r->verdict != DIFF_INVALID)
-        (void)snprintf(out, 1024,
-                       "forkgate replay --follow %s -o B-forced.fgd (as B was run), then diff it with A", a);
-    else if (r->verdict == DIFF_INVALID)
-        (void)snprintf(out, 1024, "forkgate inspect %s; forkgate inspect %s", a, b);
+    if (!invalid && (r->fork == UINT64_MAX || tool == NULL || strncmp(tool, "forkgate", 8) != 0)) return;
+    (void)snprintf(out, room, "forkgate %s", invalid ? "inspect" : "explain");
+    whole = shell_word_add(out, room, args->paths[0]);
+    if (invalid) {
+        size_t n = strlen(out);
+        (void)snprintf(out + n, room - n, "; forkgate inspect");
+    }
+    whole = whole && shell_word_add(out, room, args->paths[1]);
+    if (!whole) out[0] = '\0';
+    if (invalid || !whole) return;
+    struct cli_engine e;
+    struct err err;
+    char *prompt = NULL;
+    size_t n = 0, used = strlen(out);
+    cli_engine_default(&e);
+    const char *model = dump_inputs_model(a, e.model, &err) == STATUS_OK ? "" : " -m MODEL";
+    const char *text = dump_inputs_prompt(a, NULL, NULL, &prompt, &n, &err) == STATUS_OK ? "" : " -p PROMPT";
+    free(prompt);
+    (void)snprintf(out + used, room - used, "%s%s", model, text);
 }
 
 static int off_rails(const struct diff_result *r) {
-    return r->verdict == DIFF_IDENTICAL && r->first_hash_diff != UINT64_MAX;
+    return r->verdict == DIFF_IDENTICAL && diff_rails(r) == DIFF_RAILS_DIFFER;
+}
+
+/* Only who asks for the rails is told that nothing is known of them. */
+static int no_rails(const struct diff_run *run, const struct diff_result *r) {
+    return run->args->bits && r->verdict == DIFF_IDENTICAL && diff_rails(r) == DIFF_RAILS_UNKNOWN;
+}
+
+static struct diff_asked asked(const struct diff_run *run) {
+    struct diff_asked asked = {run->args->control, run->args->bits};
+    return asked;
 }
 
 static int close_csv(struct diff_run *run, int code) {
@@ -134,22 +136,25 @@ static int close_csv(struct diff_run *run, int code) {
 
 static int compare_files(struct diff_run *run, const struct diff_options *o) {
     const struct diff_args *args = run->args;
+    const struct diff_asked how = asked(run);
     dump *a = NULL, *b = NULL;
     struct diff_result r;
     struct err err = {""};
     if (diff_with_control(args->paths[0], args->paths[1], o, &a, &b, &r, &err) != STATUS_OK) {
-        if (run->csv != NULL) diff_csv_damage(run->csv, args->paths[0], args->paths[1], &err);
+        if (run->csv != NULL) diff_csv_damage(run->csv, args->paths[0], args->paths[1], &err, &how);
         (void)close_csv(run, EXIT_TROUBLE);
         return cli_fail("diff", &err);
     }
-    char next[1024];
-    next_command(args, &r, next);
+    char next[9000];
+    next_command(args, a, &r, next, sizeof next);
     run->view.next = next[0] == '\0' ? NULL : next;
     diff_report_text(stdout, a, b, &r, &run->view);
-    if (run->csv != NULL) diff_csv_row(run->csv, a, b, &r);
-    int code = diff_exit_code(r.verdict);
-    if (args->bits && off_rails(&r)) code = 1;
-    printf("forkgate: %s%s\n", diff_verdict_name(r.verdict), off_rails(&r) ? ", logits differ" : "");
+    if (run->csv != NULL) diff_csv_row(run->csv, a, b, &r, &how);
+    int code = args->bits ? diff_exit_code_bits(&r) : diff_exit_code(r.verdict);
+    printf("forkgate: %s%s\n", diff_verdict_name(r.verdict),
+           off_rails(&r)       ? ", logits differ"
+           : no_rails(run, &r) ? ", rails unknown"
+                               : "");
     dump_close(a);
     dump_close(b);
     return close_csv(run, code);
@@ -163,19 +168,21 @@ static const char *base_name(const char *path) {
 static void visit(void *ctx, const char *path_a, const char *path_b, enum status status, const dump *a,
                   const dump *b, const struct diff_result *r, const struct err *err) {
     struct diff_run *run = ctx;
+    const struct diff_asked how = asked(run);
     if (status != STATUS_OK) {
         char name[256];
         (void)table_escape(base_name(path_a), strlen(base_name(path_a)), run->view.utf8, 0, name,
                            sizeof name);
         run->unusable++;
         printf("%-14s %s  %s\n", "UNUSABLE", name, err->message);
-        if (run->csv != NULL) diff_csv_damage(run->csv, path_a, path_b, err);
+        if (run->csv != NULL) diff_csv_damage(run->csv, path_a, path_b, err, &how);
         return;
     }
     run->verdicts[r->verdict]++;
     run->off_rails += (uint64_t)off_rails(r);
+    run->no_rails += (uint64_t)no_rails(run, r);
     diff_report_line(stdout, base_name(path_a), r, &run->view);
-    if (run->csv != NULL) diff_csv_row(run->csv, a, b, r);
+    if (run->csv != NULL) diff_csv_row(run->csv, a, b, r, &how);
 }
 
 static int compare_folders(struct diff_run *run, const struct diff_options *o) {
@@ -188,9 +195,13 @@ static int compare_folders(struct diff_run *run, const struct diff_options *o) {
     uint64_t forked = v[DIFF_EXACT_TIE] + v[DIFF_KNIFE_EDGE] + v[DIFF_FORK] + v[DIFF_LENGTH];
     uint64_t trouble = v[DIFF_INVALID] + v[DIFF_NOT_COMPARABLE] + run->unusable;
     if (run->args->bits) forked += run->off_rails;
-    printf("forkgate: %llu identical (%llu with other logits), %llu exact-tie, %llu knife-edge, %llu fork, "
+    trouble += run->no_rails;
+    char unknown[48] = "";
+    if (run->no_rails > 0)
+        (void)snprintf(unknown, sizeof unknown, ", %llu of unknown rails", (unsigned long long)run->no_rails);
+    printf("forkgate: %llu identical (%llu with other logits%s), %llu exact-tie, %llu knife-edge, %llu fork, "
            "%llu length, %llu invalid, %llu not comparable, %llu unusable\n",
-           (unsigned long long)v[DIFF_IDENTICAL], (unsigned long long)run->off_rails,
+           (unsigned long long)v[DIFF_IDENTICAL], (unsigned long long)run->off_rails, unknown,
            (unsigned long long)v[DIFF_EXACT_TIE], (unsigned long long)v[DIFF_KNIFE_EDGE],
            (unsigned long long)v[DIFF_FORK], (unsigned long long)v[DIFF_LENGTH],
            (unsigned long long)v[DIFF_INVALID], (unsigned long long)v[DIFF_NOT_COMPARABLE],
@@ -209,7 +220,7 @@ static int run_diff(int argc, char **argv) {
     cli_parse(&arguments.argp, argc, argv, &args);
     char budgets[4200];
     (void)snprintf(budgets, sizeof budgets, "%s/golden/budgets.csv", cli_source_dir());
-    struct diff_options o = {args.control, budgets, args.csv != NULL};
+    struct diff_options o = {args.control, budgets};
     struct diff_run run;
     memset(&run, 0, sizeof run);
     run.args = &args;

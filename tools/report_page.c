@@ -63,7 +63,7 @@ static enum status gather(const struct report_page_args *a, struct parts *parts,
                           struct err *err) {
     char budgets[4200];
     (void)snprintf(budgets, sizeof budgets, "%s/golden/budgets.csv", cli_source_dir());
-    const struct diff_options o = {a->control, budgets, 0};
+    const struct diff_options o = {a->control, budgets};
     RETURN_IF_ERROR(report_page_about("forkgate report html", NULL, NULL, &parts->about, err));
     RETURN_IF_ERROR(add_file("run", a->run, &parts->about, err));
     RETURN_IF_ERROR(add_file("a", a->dump_a, &parts->about, err));

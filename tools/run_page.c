@@ -24,7 +24,7 @@ static enum status add_fork(struct run_page *p, const struct gate_context *ctx, 
     RETURN_IF_ERROR(forked_first(ctx->keep, &p->forked, err));
     if (p->forked.n == 0) return STATUS_OK;
     (void)snprintf(budgets, sizeof budgets, "%.4000s/golden/budgets.csv", ctx->source_dir);
-    const struct diff_options o = {NULL, budgets, 0};
+    const struct diff_options o = {NULL, budgets};
     RETURN_IF_ERROR(
         diff_with_control(p->forked.golden, p->forked.candidate, &o, &p->a, &p->b, &p->diff, err));
     (void)snprintf(p->title, sizeof p->title, "%s against its golden (1 of %d that left theirs)",

@@ -25,7 +25,7 @@ has out 'at step 2, over 2 equal tokens'
 has out 'ULP of f32'
 has out 'verdict    FORK'
 has out 'control    none given: pass --control DIR'
-has out 'next       forkgate diff a.fgd b.fgd --control DIR'
+lacks out 'next       ' # another engine's streams: there is nothing to run here
 last out 'forkgate: FORK'
 lines err 0
 if LC_ALL=C grep -q $'[^\x01-\x7e]' out; then fail 'a pipe gets ASCII only'; fi
@@ -61,11 +61,33 @@ expect 0 "$forkgate" import r2.csv -o r2.fgd
 expect 0 "$forkgate" diff r1.fgd r2.fgd
 last out 'forkgate: IDENTICAL, logits differ'
 expect 1 "$forkgate" diff --bits r1.fgd r2.fgd
+last out 'forkgate: IDENTICAL, logits differ'
+
+# no hash, no rails: who asks for the bits is not told that they are the same
+expect 0 "$forkgate" diff a.fgd a.fgd
+expect 2 "$forkgate" diff --bits a.fgd a.fgd --csv bits.csv --eol lf
+last out 'forkgate: IDENTICAL, rails unknown'
+has bits.csv ',IDENTICAL,2,'
+has bits.csv 'forkgate diff a.fgd a.fgd --bits'
+expect 0 "$forkgate" diff --bits r1.fgd r1.fgd
+mkdir bits1
+cp a.fgd r1.fgd bits1
+expect 2 "$forkgate" diff --bits bits1 bits1
+last out 'forkgate: 2 identical (0 with other logits, 1 of unknown rails), 0 exact-tie, 0 knife-edge, 0 fork, 0 length, 0 invalid, 0 not comparable, 0 unusable'
+expect 0 "$forkgate" diff bits1 bits1
 
 # the CSV row
 expect 1 "$forkgate" diff a.fgd b.fgd --csv row.csv --eol lf
 lines row.csv 2
 has row.csv '1,a.fgd,b.fgd,FORK,1,4,4,2,2,2,8,220,911," Lyon"," Marseille"'
+mkdir "it's"
+cp a.fgd b.fgd "it's"
+expect 1 "$forkgate" diff "it's/a.fgd" "it's/b.fgd" --control "it's" --csv row2.csv --eol lf
+sed -n '2s/.*,\(forkgate diff .*\)$/\1/p; 2s/.*,"\(forkgate diff .*\)"$/\1/p' row2.csv | sed 's/""/"/g' >paste.sh
+forkgate() { "$forkgate" "$@"; }
+expect 1 . ./paste.sh
+has out 'control    none applies: '
+last out 'forkgate: FORK'
 head -n 1 row.csv | grep -q '^schema,a,b,verdict,exit,' || fail 'CSV header'
 expect 1 "$forkgate" diff a.fgd b.fgd --csv crlf.csv
 [ "$(tail -c 2 crlf.csv | od -An -tx1 | tr -d ' \n')" = 0d0a ] || fail 'CRLF by default'
@@ -86,6 +108,18 @@ trouble "$forkgate" diff a.fgd nowhere.fgd
 trouble "$forkgate" diff a.fgd a.csv
 trouble "$forkgate" diff a.fgd b.fgd --control nowhere
 trouble "$forkgate" diff a.fgd b.fgd --csv nowhere/x.csv
+
+# what was read is not replaced, and a pipe is not waited for
+trouble "$forkgate" diff a.fgd b.fgd --csv a.fgd
+trouble "$forkgate" diff a.fgd b.fgd --csv ./b.fgd
+expect 1 "$forkgate" diff a.fgd b.fgd
+mkfifo pipe
+trouble timeout 10 "$forkgate" diff pipe a.fgd
+
+# a key that one side lacks is not said to match
+extra='-P model.xxh3=m' stream named "10, the,20,50,15" "11, sea,21,51,15"
+expect 0 "$forkgate" diff named.fgd short.fgd
+has out 'm | (absent)  (must match; not known on one side)'
 
 # usage
 expect 2 "$forkgate" diff a.fgd

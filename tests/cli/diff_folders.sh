@@ -53,8 +53,15 @@ hash=$(sed -n 's/.*stream \([0-9a-f]\{32\}\).*/\1/p' err)
 extra="$id $t16 -P follow=$hash" stream control/y16 "10, the,20.5,50,15" "11, sea,21,51,15"
 extra="$id $base" stream a "${same[@]}" "220, Lyon,18.5,911,18.25"
 extra="$id $t16" stream b "${same[@]}" "911, Rome,18.5,220,18.25"
-trouble "$forkgate" diff a.fgd b.fgd --control control
-has err 'no pair there is a control for this comparison'
+expect 1 "$forkgate" diff a.fgd b.fgd --control control
+has out 'control    none applies: control: no pair there is a control for this comparison'
+last out 'forkgate: FORK'
+mkdir fa fb
+cp a.fgd fa/p.fgd
+cp b.fgd fb/p.fgd
+expect 1 "$forkgate" diff fa fb --control control
+has out 'FORK           p.fgd'
+has out 'no control applies'
 extra="$id $t64 -P follow=$hash" stream control/y64 "10, the,20,50,15" "11, sea,21.125,51,15"
 expect 1 "$forkgate" diff a.fgd b.fgd --control control
 has out 'control    delta 0.125, bound 2 x delta = 0.25, from control (1 pairs: fa_tkv=64; 1 not applicable)'
@@ -69,5 +76,7 @@ FORKGATE_ROOT=$work/root expect 1 "$forkgate" diff a.fgd b.fgd
 has out 'golden/budgets.csv: logits delta, route f16, change fa_tkv'
 last out 'forkgate: KNIFE-EDGE'
 printf 'op,dtype\nlogits\n' >root/golden/budgets.csv
-FORKGATE_ROOT=$work/root trouble "$forkgate" diff a.fgd b.fgd
+FORKGATE_ROOT=$work/root expect 1 "$forkgate" diff a.fgd b.fgd
+has out 'control    none applies: '
+last out 'forkgate: FORK'
 echo 'cli.diff_folders: passed'

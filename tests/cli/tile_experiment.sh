@@ -22,7 +22,9 @@ has out '(64 pairs: fa_tkv=64)'
 last out 'forkgate: KNIFE-EDGE'
 
 # The candidate's own geometry is no control: it would excuse itself.
-expect 2 "$forkgate" diff "$base/$pair" "$candidate/$pair" --control "$candidate"
+expect 1 "$forkgate" diff "$base/$pair" "$candidate/$pair" --control "$candidate"
+has out 'no pair there is a control for this comparison'
+last out 'forkgate: FORK'
 
 # Without --control the calibrated row of golden/budgets.csv speaks for this model, route and change.
 expect 1 "$forkgate" diff "$base/$pair" "$candidate/$pair"
