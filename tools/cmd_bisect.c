@@ -2,9 +2,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "gates/bisect.h"
 #include "gates/explain_side.h"
+#include "gates/shell_word.h"
 #include "tools/cli_table.h"
 #include "tools/commands.h"
 #include "tools/dump_inputs.h"
@@ -77,7 +79,7 @@ struct bisect_job {
     dump *golden;
     struct bisect_item *items; /* [n_binaries] */
     struct engine_config config;
-    const char *prompt_file;
+    const char *prompt_file, *prompt_text; /* one of them */
     char prompt_path[4096];
     char *prompt;
     size_t prompt_bytes;
@@ -90,6 +92,22 @@ static void show(void *ctx, int i, const struct bisect_item *item) {
     (void)fflush(stdout);
 }
 
+/* What a build is given: a slice of a battery is no file, so it goes as text. */
+static enum status choose_prompt(struct bisect_job *job, struct err *err) {
+    const struct bisect_args *a = job->args;
+    job->prompt_file = a->file;
+    job->prompt_text = a->text;
+    if (a->file != NULL || a->text != NULL) return STATUS_OK;
+    (void)snprintf(job->prompt_path, sizeof job->prompt_path, "%s/fixtures/prompts/%s", cli_source_dir(),
+                   provenance_get(dump_provenance(job->golden), "prompt"));
+    if (access(job->prompt_path, F_OK) == 0)
+        job->prompt_file = job->prompt_path;
+    else
+        job->prompt_text = job->prompt;
+    if (job->prompt_text == NULL || strlen(job->prompt) == job->prompt_bytes) return STATUS_OK;
+    return err_set(err, STATUS_USAGE, "%s: its prompt holds a NUL: give -f FILE", a->golden);
+}
+
 /* Checks that prompt and model are the golden's before any build is blamed for it. */
 static enum status prepare(struct bisect_job *job, int argc, char **argv, struct err *err) {
     struct bisect_args *a = job->args, scratch;
@@ -99,12 +117,7 @@ static enum status prepare(struct bisect_job *job, int argc, char **argv, struct
         return err_set(err, STATUS_USAGE, "%s cannot be a golden: %s", a->golden, reason);
     RETURN_IF_ERROR(dump_inputs_model(job->golden, a->engine.model, err));
     RETURN_IF_ERROR(dump_inputs_prompt(job->golden, a->file, a->text, &job->prompt, &job->prompt_bytes, err));
-    job->prompt_file = a->file;
-    if (a->file == NULL && a->text == NULL) {
-        (void)snprintf(job->prompt_path, sizeof job->prompt_path, "%s/fixtures/prompts/%s", cli_source_dir(),
-                       provenance_get(dump_provenance(job->golden), "prompt"));
-        job->prompt_file = job->prompt_path;
-    }
+    RETURN_IF_ERROR(choose_prompt(job, err));
     memset(&scratch, 0, sizeof scratch);
     cli_engine_default(&scratch.engine);
     RETURN_IF_ERROR(explain_config_from(dump_provenance(job->golden), &scratch.engine.config, err));
@@ -116,6 +129,25 @@ static enum status prepare(struct bisect_job *job, int argc, char **argv, struct
     return STATUS_OK;
 }
 
+/* The golden names neither a model file nor the text of -p. */
+static void print_next(const struct bisect_job *job, const char *good, const char *bad) {
+    const struct bisect_args *a = job->args;
+    struct cli_engine own;
+    cli_engine_default(&own);
+    const char *const words[][2] = {{"--binary-a", good},
+                                    {"--binary-b", bad},
+                                    {"-m", strcmp(a->engine.model, own.model) != 0 ? a->engine.model : NULL},
+                                    {"-f", a->file},
+                                    {"-p", a->text}};
+    char command[16384] = "forkgate explain";
+    int whole = shell_word_add(command, sizeof command, a->golden);
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (words[i][1] != NULL)
+            whole = whole && shell_word_add(command, sizeof command, words[i][0]) &&
+                    shell_word_add(command, sizeof command, words[i][1]);
+    if (whole) printf("next        %s\n", command);
+}
+
 static int conclude(const struct bisect_job *job, const struct bisect_result *r) {
     const struct bisect_item *items = job->items;
     int n = job->args->n_binaries;
@@ -123,8 +155,7 @@ static int conclude(const struct bisect_job *job, const struct bisect_result *r)
         printf("first bad   %s (%d of %d), after %s\n", items[r->first_bad].binary, r->first_bad + 1, n,
                items[r->last_good].binary);
         printf("why         %s\n", items[r->first_bad].reason);
-        printf("next        forkgate explain %s --binary-a %s --binary-b %s\n", job->args->golden,
-               items[r->last_good].binary, items[r->first_bad].binary);
+        print_next(job, items[r->last_good].binary, items[r->first_bad].binary);
         printf("forkgate: FIRST BAD %s\n", items[r->first_bad].binary);
         return 1;
     }
@@ -164,7 +195,7 @@ static int run_job(struct bisect_job *job, struct err *err) {
     r.golden = job->golden;
     r.model = a->engine.model;
     r.prompt_file = job->prompt_file;
-    r.prompt_text = a->text;
+    r.prompt_text = job->prompt_text;
     r.n_tokens = a->n;
     r.config = &job->config;
     r.stream_only = a->stream_only;

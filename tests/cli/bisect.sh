@@ -2,7 +2,8 @@
 # bisect.sh - `forkgate bisect` over real builds (scripts round one binary), resumed; and `git bisect run` over commits.
 # usage: bisect.sh FORKGATE
 forkgate=$1
-. "$(dirname "$0")/expect.sh"
+root=$(cd "$(dirname "$0")/../.." && pwd)
+. "$root/tests/cli/expect.sh"
 
 prompt='It was a dark and stormy night, and the rain fell in'
 "$forkgate" generate -p "$prompt" -n 5 -t 1 -o golden.fgd >/dev/null 2>&1 || fail generate
@@ -70,6 +71,20 @@ last out 'forkgate: NONE BAD up to ./b2 (2 of 3); what comes after it cannot be 
 expect 2 "$forkgate" bisect ./absent ./b5 ./b6 --golden golden.fgd -p "$prompt"
 last out 'forkgate: NO GOOD BUILD, ./b5 (2 of 3) differs already; what comes before it cannot be tested'
 lacks out 'ALL BAD'
+
+# the next command can be pasted, whatever the names, and holds the prompt
+mkdir "it's"
+cp golden.fgd "it's/a golden.fgd"
+cp b5 "it's/b5"
+expect 1 "$forkgate" bisect ./b1 "./it's/b5" --golden "it's/a golden.fgd" -p "$prompt"
+next=$(sed -n 's/^next *forkgate //p' out)
+expect 1 eval "'$forkgate' $next"
+has out 'verdict     REGROUPING'
+
+# a slice of the battery is no file of its own
+expect 0 "$forkgate" bisect "$forkgate" "$forkgate" --golden "$root/golden/battery/fa_tkv32/whale-512-0380.fgd" -n 2
+has out '2 tokens, all rows of logits equal'
+last out "forkgate: NONE BAD, up to $forkgate"
 
 # what is refused
 trouble "$forkgate" bisect ./b1 ./b6 --golden golden.fgd -p 'another prompt'
