@@ -228,6 +228,13 @@ static void close_streams(struct made *m) {
 }
 
 /* ---- review, refresh, verify --regenerate -------------------------------------------------------------------- */
+static void show_gate(void *sink, const struct gate *g, size_t done, size_t total) {
+    char label[96];
+    (void)sink;
+    (void)snprintf(label, sizeof label, "golden: parity, %.60s", g->id);
+    cli_progress(label, done, total);
+}
+
 static enum status parity_is_green(const struct golden_args *a, struct err *err) {
     struct runner_options o;
     struct run_result r;
@@ -239,7 +246,9 @@ static enum status parity_is_green(const struct golden_args *a, struct err *err)
     o.registry = gate_registry;
     o.tiers[TIER_PARITY] = 1;
     o.jobs = a->engine.config.backend == BACKEND_CUDA ? 1 : 2;
+    o.on_start = show_gate;
     RETURN_IF_ERROR(runner_run(&o, &r, err));
+    cli_progress_end();
     int code = verdict_exit_code(r.counts);
     printf("parity     %llu of %zu gates passed\n", (unsigned long long)r.counts[VERDICT_PASS], r.n);
     runner_free(&r);

@@ -48,6 +48,11 @@ static const struct cli_table arguments = {
         cli_engine_children),
     options, NULL, check};
 
+static void show_token(void *ctx, uint64_t done, uint64_t total) {
+    (void)ctx;
+    cli_progress("replay: token", done, total);
+}
+
 static enum status replay(const struct replay_args *a, const dump *follow, const char *prompt, size_t n,
                           dump **out, struct err *err) {
     const char *name = provenance_get(dump_provenance(follow), "prompt");
@@ -62,8 +67,10 @@ static enum status replay(const struct replay_args *a, const dump *follow, const
     r.follow = follow;
     r.out = a->out;
     RETURN_IF_ERROR(engine_open(a->engine.model, &a->engine.config, &e, err));
+    show_token(NULL, 0, dump_count(follow)); /* a chunked prefill has no steps to show */
     enum status s =
-        a->decode ? generate_run(e, &r, 1, 1, NULL, NULL, out, err) : generate_score(e, &r, out, err);
+        a->decode ? generate_run(e, &r, 1, 1, show_token, NULL, out, err) : generate_score(e, &r, out, err);
+    cli_progress_end();
     engine_close(e);
     return s;
 }

@@ -68,6 +68,15 @@ usage_error "give FILE and -o OUT.fgd" "$forkgate" import
 usage_error "give --follow GOLDEN.fgd" "$forkgate" replay
 usage_error "Try \`forkgate run --help'" "$forkgate" run --class $'x\nTry `forkgate run --help\'?'
 
+# progress goes to a terminal only, and leaves nothing behind
+if command -v script >/dev/null; then
+  expect 0 "$forkgate" generate -p 'It was' -n 4 -o a.fgd
+  expect 0 script -qec "env -u CI $forkgate replay --follow a.fgd -p 'It was' --decode" typescript
+  has out 'replay: token '
+  expect 0 env CI=1 script -qec "$forkgate replay --follow a.fgd -p 'It was'" typescript
+  lacks out 'replay: token'
+fi
+
 trouble "$forkgate"
 has err "forkgate: give a command"
 trouble "$forkgate" frobnicate
