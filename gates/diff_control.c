@@ -4,6 +4,7 @@
  * Source: DESIGN of forkgate, section 5 "benign". Exercise: ctest -R unit.diff_control */
 #include <dirent.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +74,8 @@ const char *diff_change(const dump *a, const dump *b) {
 static void measure_logit(const dump *y, uint64_t i, int32_t id, float logit, struct tally *t) {
     double change = 0.0;
     enum diff_known known = diff_change_of(y, i, id, logit, &change);
-    if (known == DIFF_UNKNOWN) return;
+    if (known == DIFF_UNKNOWN || !isfinite(change))
+        return; /* a masked logit (-Inf) on one side is no noise */
     if (known == DIFF_AT_LEAST) t->only_bounded++;
     t->measured++;
     if (change > t->delta) t->delta = change;

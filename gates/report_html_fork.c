@@ -107,8 +107,8 @@ static void put_facts(FILE *out, const struct report_page *p) {
     page_factf(out, "where", "token %" PRIu64 " of %" PRIu64 " (A) and %" PRIu64 " (B), text byte %" PRIu64,
                r->fork, r->count_a, r->count_b, r->text_offset);
     if (r->drift_at != UINT64_MAX)
-        page_factf(out, "drift before it", "largest change of a top logit %.4g, at token %" PRIu64, r->drift,
-                   r->drift_at);
+        page_factf(out, "drift before it", "largest change of a top logit %s%.4g, at token %" PRIu64,
+                   r->drift_at_least ? "at least " : "", r->drift, r->drift_at);
     else
         page_fact(out, "drift before it", "no logits to compare");
     if (r->first_hash_diff != UINT64_MAX)
@@ -118,7 +118,9 @@ static void put_facts(FILE *out, const struct report_page *p) {
         page_factf(out, "control", "delta %.4g, bound 2 x delta = %.4g (%s)", r->control.delta,
                    2 * r->control.delta, r->control.source);
     else
-        page_fact(out, "control", "none: nothing says what a benign change may move");
+        page_factf(out, "control", "none: %s",
+                   r->control.source[0] != '\0' ? r->control.source
+                                                : "nothing says what a benign change may move");
     if (r->by_bytes) page_fact(out, "note", "a side has no token ids: compared by bytes");
     fprintf(out, "</dl>\n");
 }

@@ -305,6 +305,14 @@ Test(hostile_control, only_a_true_replay_of_the_same_build_is_noise) {
     }
 }
 
+/* A masked candidate (-Inf) on one side of a pair would make any fork legal. */
+Test(hostile_control, an_infinite_change_is_no_noise) {
+    static const struct lie masked = {NULL, NULL, -(float)INFINITY, DUMP_NO_TOP1, 0};
+    struct diff_result r = judged_by(&masked);
+    verdict_is(r, DIFF_FORK);
+    cr_assert(r.control.delta < 0.0 && r.control_asked, "delta %g", r.control.delta);
+}
+
 /* ---- what is pasted ---- */
 
 Test(diff_hostile, a_name_is_one_word_for_a_shell) {
