@@ -48,6 +48,13 @@ Test(import_engines, vllm_says_the_same_by_every_endpoint) {
     as_the_first("vllm-f32-ids-chat.json", &with_ids, 1);
 }
 
+/* No recording: SGLang's own response classes round the numbers of vLLM's. */
+Test(import_engines, the_shapes_of_sglang_are_read) {
+    as_the_first("sglang-shape-completions.json", &with_ids, 1);
+    as_the_first("sglang-shape-completions.sse", &with_ids, 1);
+    as_the_first("sglang-shape-chat.json", &with_ids, 1);
+}
+
 /* return_tokens_as_token_ids names candidates by id, and gives them the bytes of that name. */
 Test(import_engines, vllm_ids_need_no_tokenizer) {
     as_the_first("vllm-f32-ids-completions.json", &plain, 0);
