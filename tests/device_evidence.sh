@@ -5,7 +5,7 @@
 # usage: OUT=DIR tests/device_evidence.sh [PART...]      DEADLINE=S (270), BIN=DIR (devbin), BACKEND=cuda|cpu (cpu, with
 # SHAPE and TOKENS small: does the script hold?)
 # parts: sanitizers parity | tc goldens run battery fresh occupancy trace stream7b | failures mutants both under tolerance |
-# kernels bench7b ab leak explain
+# kernels bench7b ab leak explain run7b | mutants_cpu (named only: the whole matrix of the CPU, no device; ten minutes of 16 cores)
 # exit: 0 every part came out as it must, 1 one did not, 2 a part was cut off or had nothing to judge
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
@@ -21,10 +21,11 @@ mkdir -p "$OUT" "$WORK/rows" "$WORK/log" "$WORK/raw" "$WORK/reports"
 long=(sanitizers parity)                                      # beside both of the next
 first=(tc goldens run battery fresh occupancy trace stream7b) # at once
 second=(failures mutants both under tolerance)                # hundreds of short processes
-alone=(kernels bench7b ab leak explain)                       # one after the other: these time something
-all=("${long[@]}" "${first[@]}" "${second[@]}" "${alone[@]}")
+alone=(kernels bench7b ab leak explain run7b)                 # one after the other: these time something
+usual=("${long[@]}" "${first[@]}" "${second[@]}" "${alone[@]}")
+all=("${usual[@]}" mutants_cpu)
 wanted=("$@")
-[ $# -gt 0 ] || wanted=("${all[@]}")
+[ $# -gt 0 ] || wanted=("${usual[@]}")
 
 # result TEXT: what the table shows of this part. row NAME CELL...: one row of reports/NAME.csv (the first: its header).
 result() { echo "$*" >"$WORK/log/$PART.result"; }
@@ -146,6 +147,18 @@ part_mutants() {
   result "$(tail -n 1 "$WORK/log/mutants.out")"
   return $rc
 }
+part_mutants_cpu() { # every plant against every gate of tiers 1, 3 and 4: it may take the machine, so it runs last and alone
+  tries "$WORK/log/mutants_cpu.out" $BIN/forkgate-faults mutants --backend cpu --jobs "${JOBS:-16}" --csv "$WORK/rows/mutants_cpu.csv" ${MUTANTS:-}; local rc=$?
+  result "$(tail -n 1 "$WORK/log/mutants_cpu.out")"
+  return $rc
+}
+part_run7b() { # tiers 1 and 3, battery full, of a model without goldens: 0 red, and how long it held the card
+  local rc started=$EPOCHREALTIME
+  has_model || { result "no model"; return 2; }
+  judged run7b --backend "$BACKEND" -m "$MODEL" --tier parity,identity --battery full --jobs "${JOBS:-4}"; rc=$?
+  printf '%s\n' "$(since "$started")" >"$WORK/raw/run7b.seconds"
+  return $rc
+}
 # judged NAME OPTIONS...: a run whose evidence is kept as it is
 judged() {
   local name=$1 rc
@@ -235,13 +248,13 @@ start() {
   rc=$?
   printf '%s\t%s\t%s\t%s\n' "$1" $rc "$(since "$began")" "$(cat "$WORK/log/$1.result" 2>/dev/null || tail -n 1 "$WORK/log/$1.txt")" >"$WORK/log/$1.line"
 }
-limit_of() { case $1 in failures | run | mutants) echo 140 ;; sanitizers | parity) echo 210 ;; *) echo 120 ;; esac; }
+limit_of() { case $1 in run7b) echo 400 ;; mutants_cpu) echo 3600 ;; failures | run | mutants) echo 140 ;; sanitizers | parity) echo 210 ;; *) echo 120 ;; esac; }
 wants() { local p; for p in "${wanted[@]}"; do [ "$p" = "$1" ] && return 0; done; return 1; }
 for f in $(compgen -A function part_) result row since tries has_model judged; do export -f "${f?}"; done
 
 card() { nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem,power.draw,temperature.gpu,memory.used --format=csv,noheader 2>/dev/null || echo "none, none"; }
 { date -u +%FT%TZ; $F --version; card; } >"$WORK/log/machine.txt"
-if wants stream7b || wants bench7b || wants ab || wants explain; then
+if wants stream7b || wants bench7b || wants ab || wants explain || wants run7b; then
   (made=$EPOCHREALTIME
   timeout 110 $F make-model --shape "${SHAPE:-qwen2.5-7b}" --quant q4_k_m --seed 7 "$MODEL.part" >"$WORK/log/model.txt" 2>&1 &&
     mv "$MODEL.part" "$MODEL" || touch "$WORK/log/model.failed"
@@ -255,12 +268,12 @@ echo "first parts: $((SECONDS - began)) s" >>"$WORK/log/machine.txt"
 at_once "${second[@]}"
 wait
 echo "all that times nothing: $((SECONDS - began)) s" >>"$WORK/log/machine.txt"
-for p in "${alone[@]}"; do
+for p in "${alone[@]}" mutants_cpu; do
   wants "$p" || continue
   nvidia-smi --query-gpu=clocks.sm,clocks.mem,power.draw,temperature.gpu,utilization.gpu --format=csv,noheader,nounits -lms 100 \
     >"$WORK/log/clocks-$p.csv" 2>/dev/null &
   clocks=$!
-  start "$p" 60 0
+  case $p in run7b | mutants_cpu) start "$p" "$(limit_of "$p")" 0 ;; *) start "$p" 60 0 ;; esac
   kill $clocks 2>/dev/null
   wait $clocks 2>/dev/null
 done

@@ -33,6 +33,7 @@ COMMANDS = {
     "device_under": "forkgate run --backend cuda --tier parity --under memcheck",
     "device_both": "forkgate run --backend cpu,cuda --tier parity,identity",
     "device_memory": "forkgate bench --rounds 100 --decode 32",
+    "device_run_7b": "forkgate run --backend cuda -m 7b --tier parity,identity --battery full --jobs 4",
 }
 
 
@@ -102,6 +103,16 @@ def by_gate(rows, *keys):
     return [[*k] + [g.get(v, 0) for v in VERDICTS] for k, g in sorted(found.items())]
 
 
+def run_7b(rows):
+    """One row a gate with the time of its checks, and one for the whole: the seconds that the card was held."""
+    seconds = groups(rows, lambda r: (r["tier"], r["gate"]), lambda g, r: g.__setitem__("s", g.get("s", 0) + float(r["ms"]) / 1e3))
+    out = [[*r, f'{seconds[(r[0], r[1])]["s"]:.1f}'] for r in by_gate(rows, "tier", "gate")]
+    total = [str(sum(int(r[2 + i]) for r in out)) for i in range(len(VERDICTS))]
+    with open(f"{WORK}/raw/run7b.seconds") as f:
+        out.append(["all", "wall", *total, f.read().strip()])
+    write("device_run_7b", ["tier", "gate"] + VERDICTS + ["seconds"], out)
+
+
 def run():
     """The evidence of `forkgate run`: counts by gate, but for tier 4 and the sanitizer, whose rows are few and their own."""
     out = []
@@ -109,6 +120,8 @@ def run():
         out += [[os.path.basename(p)[4:-4], *r] for r in by_gate(evidence(p), "tier", "gate")]
     if out:
         write("device_run", ["geometry", "tier", "gate"] + VERDICTS, out)
+    if os.path.exists(f"{WORK}/raw/run7b.csv"):
+        run_7b(evidence(f"{WORK}/raw/run7b.csv"))
     for name, header, rows in (
             ("both", ["backend", "tier", "gate"] + VERDICTS, lambda e: by_gate(e, "backend", "tier", "gate")),
             ("under", ["gate", "errors", "verdict", "note"],

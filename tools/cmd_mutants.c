@@ -91,14 +91,30 @@ static void path_beside(const char *name, char *out, size_t room) {
     (void)snprintf(out, room, "%.*s%s", folder, self, name);
 }
 
+/* The processor, as the system names it; "cpu" where it does not. */
+static void name_processor(char *out, size_t room) {
+    char line[256];
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    (void)snprintf(out, room, "cpu");
+    while (f != NULL && fgets(line, (int)sizeof line, f) != NULL) {
+        const char *name = strchr(line, ':');
+        if (strncmp(line, "model name", 10) != 0 || name == NULL) continue;
+        name += 1 + strspn(name + 1, " \t");
+        (void)snprintf(out, room, "%.*s", (int)strcspn(name, "\n"), name);
+        break;
+    }
+    if (f != NULL) (void)fclose(f);
+}
+
 static enum status write_csv(const struct mutants_args *a, const char *command, const struct mutant_result *r,
                              size_t n, struct err *err) {
-    struct device_info device = {.name = "cpu"};
+    struct device_info device;
     char date[16];
     time_t now = time(NULL);
     struct tm tm;
     if (a->csv == NULL) return STATUS_OK;
     int cuda = a->engine.config.backend == BACKEND_CUDA;
+    name_processor(device.name, sizeof device.name);
     if (cuda) RETURN_IF_ERROR(backend_cuda_device(&device, err));
     if (gmtime_r(&now, &tm) == NULL || strftime(date, sizeof date, "%Y-%m-%d", &tm) == 0)
         return err_set(err, STATUS_IO, "no date");
