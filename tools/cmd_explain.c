@@ -6,6 +6,7 @@
 
 #include "gates/explain_report.h"
 #include "gates/file_out.h"
+#include "gates/shell_word.h"
 #include "tools/cli_table.h"
 #include "tools/commands.h"
 #include "tools/dump_inputs.h"
@@ -200,29 +201,42 @@ static void clean(struct explain_job *job) {
 
 /* ---- the end ---------------------------------------------------------------------------------------------------- */
 
-static int geometry_equal(const struct explain_job *job) {
-    const struct geometry *a = &job->sides[0].config.compute.geometry;
-    return memcmp(a, &job->sides[1].config.compute.geometry, sizeof *a) == 0;
+static int geometry_equal(const struct geometry *a, const struct geometry *b) {
+    return memcmp(a, b, sizeof *a) == 0;
 }
 
-/* A regrouping by geometry is a change of class fa: the tier that judges it. */
+/* A regrouping by geometry is a change of class fa: the tier that judges it, for the side that is not the default. */
 static void next_for_class_fa(struct explain_job *job) {
+    const struct engine_config *b = &job->sides[1].config;
+    const struct geometry own = geometry_default(b->compute.arch);
     char geometry[96];
-    geometry_format(&job->sides[1].config.compute.geometry, geometry, sizeof geometry);
+    geometry_format(&job->sides[geometry_equal(&b->compute.geometry, &own) ? 0 : 1].config.compute.geometry,
+                    geometry, sizeof geometry);
     (void)snprintf(job->next, sizeof job->next, "forkgate run --class fa --cause TEXT --geometry %s",
                    geometry);
 }
 
+/* A command about the first n dumps, and what is added to it; none where it would not fit. */
+static void next_with_dumps(struct explain_job *job, const char *command, int n, const char *rest) {
+    int whole = 1;
+    (void)snprintf(job->next, sizeof job->next, "%s", command);
+    for (int i = 0; i < n; i++)
+        whole = whole && shell_word_add(job->next, sizeof job->next, job->args->paths[i]);
+    size_t used = strlen(job->next);
+    if (!whole || used + strlen(rest) >= sizeof job->next)
+        job->next[0] = '\0';
+    else
+        memcpy(job->next + used, rest, strlen(rest) + 1);
+}
+
 static const char *next_command(struct explain_job *job, const struct explain_result *r) {
-    const char *a = job->args->paths[0];
     job->next[0] = '\0';
     switch (r->verdict) {
     case EXPLAIN_REGROUPING:
-        if (job->args->n_paths == 2)
-            (void)snprintf(job->next, sizeof job->next, "forkgate diff %.500s %.500s --control DIR", a,
-                           job->args->paths[1]);
-        else if (!geometry_equal(job))
+        if (!geometry_equal(&job->sides[0].config.compute.geometry, &job->sides[1].config.compute.geometry))
             next_for_class_fa(job);
+        else if (job->args->n_paths == 2)
+            next_with_dumps(job, "forkgate diff", 2, "");
         break;
     case EXPLAIN_WRONG_VALUE:
     case EXPLAIN_UNWRITTEN:
@@ -230,11 +244,10 @@ static const char *next_command(struct explain_job *job, const struct explain_re
         (void)snprintf(job->next, sizeof job->next, "forkgate run --tier parity --only op.%s", r->first.op);
         break;
     case EXPLAIN_NOT_REPRODUCED:
-        (void)snprintf(job->next, sizeof job->next, "forkgate explain %.500s --binary-a PATH --binary-b PATH",
-                       a);
+        next_with_dumps(job, "forkgate explain", 1, " --binary-a PATH --binary-b PATH");
         break;
     case EXPLAIN_SAMPLING:
-        (void)snprintf(job->next, sizeof job->next, "forkgate inspect %.500s", a);
+        next_with_dumps(job, "forkgate inspect", 1, "");
         break;
     case EXPLAIN_IDENTICAL:
     case EXPLAIN_ARITHMETIC:

@@ -20,7 +20,7 @@ has out 'inputs      equal: all '
 has out 'and cache rows 0..16 of layer 0'
 has out 'growth at step'
 has out 'verdict     REGROUPING'
-has out 'next        forkgate diff a.fgd b.fgd --control DIR'
+has out 'next        forkgate run --class fa --cause TEXT --geometry fa_tq=64,fa_tkv=16'
 last out 'forkgate: REGROUPING'
 lines err 0
 if LC_ALL=C grep -q $'[^\x01-\x7e]' out; then fail 'a pipe gets ASCII only'; fi
@@ -120,6 +120,14 @@ has out 'A later op is wrong as well.'
 gen -n 5 -t 1 --temp 3 --seed 5 -o hot.fgd
 expect 1 "$forkgate" explain a.fgd hot.fgd "${prompt[@]}"
 last out 'forkgate: SAMPLING'
+cp a.fgd "it's a.fgd"
+expect 1 "$forkgate" explain "it's a.fgd" hot.fgd "${prompt[@]}"
+expect 0 eval "'$forkgate' $(sed -n 's/^next *forkgate //p' out)"
+lines out 6
+
+# the geometry that the tier is asked about is the one that is not the default, on whichever side
+expect 1 "$forkgate" explain b.fgd a.fgd "${prompt[@]}"
+has out 'next        forkgate run --class fa --cause TEXT --geometry fa_tq=64,fa_tkv=16'
 
 # what is refused, and why
 trouble "$forkgate" explain a.fgd "${prompt[@]}"
