@@ -8,11 +8,19 @@
 
 #define SHORT_BYTES  1000 /* of a quick prompt: not the 498-token one */
 #define QUICK_TOKENS 12
+#define BRIEF_BYTES                                                                                          \
+    400 /* of a prompt, for each row of a chunk, where the battery is brief: so many steps of a large model */
 
 static enum status score_with_chunk(const struct stream_arm *a, struct engine_config config, int chunk,
-                                    const struct streams *s, dump *const *base, struct err *err) {
+                                    const struct streams *all, dump *const *all_bases, struct err *err) {
     char arm[32];
-    dump *got[STREAMS_MAX];
+    dump *got[STREAMS_MAX], *base[STREAMS_MAX];
+    struct streams taken = {.n = 0}, *s = &taken;
+    for (int i = 0; i < all->n; i++) {
+        if (all->brief && all->prompts[i].n > (size_t)(BRIEF_BYTES * chunk)) continue;
+        base[s->n] = all_bases[i];
+        s->prompts[s->n++] = all->prompts[i];
+    }
     struct stream_arm own = *a;
     config.chunk = chunk;
     (void)snprintf(arm, sizeof arm, chunk == CHUNK_DEFAULT ? "prefill-decode" : "chunk-%d", chunk);
