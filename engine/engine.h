@@ -110,7 +110,8 @@ const struct top2 *session_top2(const session *s); /* raw, before any penalty */
 uint64_t session_overflows(const session *s);
 
 /* ---- observing ---- */
-/* NULL fn: off. STATUS_NOMEM when the staging buffer for event data is refused. */
+/* NULL fn: off. STATUS_NOMEM when the staging buffer for event data is refused: it is taken here, once, at the first
+ * trace; untraced engines have none, and a step takes no backend memory either way. */
 enum status engine_set_trace(engine *e, trace_fn *fn, void *ctx, struct err *err);
 /* The same without copies, for watchers that look where the tensors are (trace.h). NULL fn: off. */
 void engine_set_tap(engine *e, tap_fn *fn, void *ctx);
