@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,6 +18,8 @@
 #define EXIT_NOT_STARTED 127
 #define RUNNING_MAX      64 /* children that a signal to us ends; one more runs on */
 #define FOLDERS_MAX      8
+#define DEPTH_MAX        6 /* below a folder of ours; a work folder has 3 */
+#define PATH_BYTES       2048
 
 /* ---- arguments ------------------------------------------------------------------------------------------------- */
 
@@ -86,8 +89,13 @@ static double seconds(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* The children that run now, for the signal handler: a slot is 0 when it is free. */
+/* What the signal handler ends and puts away: children that run, folders that exist, each of the process that made it (a
+ * gate is a fork and has its parent's tables). A slot whose pid or text is empty is free. */
 static volatile pid_t running[RUNNING_MAX];
+static struct {
+    volatile pid_t owner;
+    char path[256];
+} folders[FOLDERS_MAX];
 
 static void note_running(pid_t pid, pid_t instead) {
     for (int i = 0; i < RUNNING_MAX; i++)
@@ -97,33 +105,37 @@ static void note_running(pid_t pid, pid_t instead) {
         }
 }
 
-static volatile sig_atomic_t
-    waiting; /* child_run waits: it puts away the folders and dies of the signal itself */
-static volatile sig_atomic_t told_to_end;
-static char folders[FOLDERS_MAX][256]; /* that exist; "": a free slot */
-
-static void note_folder(const char *folder, const char *instead) {
+static void note_folder(const char *folder) {
     for (int i = 0; i < FOLDERS_MAX; i++)
-        if (strcmp(folders[i], folder) == 0) {
-            (void)snprintf(folders[i], sizeof folders[i], "%s", instead);
+        if (folders[i].owner != getpid()) { /* free, or our parent's */
+            (void)snprintf(folders[i].path, sizeof folders[i].path, "%s", folder);
+            folders[i].owner = getpid();
             return;
         }
 }
 
+static void forget_folder(const char *folder) {
+    for (int i = 0; i < FOLDERS_MAX; i++)
+        if (folders[i].owner == getpid() && strcmp(folders[i].path, folder) == 0) folders[i].owner = 0;
+}
+
+void child_forget_parent(void) {
+    for (int i = 0; i < RUNNING_MAX; i++) running[i] = 0;
+}
+
+/* Only what a signal handler may call: a folder is removed by rm, not by us. */
 static void on_signal(int number) {
     for (int i = 0; i < RUNNING_MAX; i++)
         if (running[i] > 0) (void)kill(-running[i], SIGKILL);
-    if (waiting)
-        told_to_end = number;
-    else
-        (void)raise(number); /* the default action is back in force: SA_RESETHAND */
-}
-
-static void end_when_told(void) {
-    if (told_to_end == 0) return;
-    for (int i = 0; i < FOLDERS_MAX; i++)
-        if (folders[i][0] != '\0') child_folder_remove(folders[i]);
-    (void)raise(told_to_end);
+    for (int i = 0; i < FOLDERS_MAX; i++) {
+        pid_t pid = folders[i].owner == getpid() ? fork() : -1;
+        if (pid == 0) {
+            (void)execl("/bin/rm", "rm", "-rf", "--", folders[i].path, (char *)NULL);
+            _exit(EXIT_NOT_STARTED);
+        }
+        if (pid > 0) (void)waitpid(pid, NULL, 0);
+    }
+    (void)raise(number); /* the default action is back in force: SA_RESETHAND */
 }
 
 void child_die_with_us(void) {
@@ -220,15 +232,11 @@ enum status child_run(const struct child_request *r, struct child_end *out, stru
     struct child_job job;
     memset(out, 0, sizeof *out);
     out->exit_code = -1;
-    waiting = 1;
-    enum status s = child_begin(r, &job, err);
-    while (s == STATUS_OK && !child_poll(&job, out)) {
+    RETURN_IF_ERROR(child_begin(r, &job, err));
+    while (!child_poll(&job, out)) {
         struct timespec nap = {0, POLL_NS};
         (void)nanosleep(&nap, NULL);
     }
-    waiting = 0;
-    end_when_told();
-    RETURN_IF_ERROR(s);
     last_line_of(r->stderr_path, out->last_line);
     return STATUS_OK;
 }
@@ -247,16 +255,26 @@ enum status child_folder_make(const char *name, char out[256], struct err *err) 
     const char *tmp = getenv("TMPDIR");
     (void)snprintf(out, 256, "%.200s/%.40s-XXXXXX", tmp != NULL && tmp[0] != '\0' ? tmp : "/tmp", name);
     if (mkdtemp(out) == NULL) return err_set(err, STATUS_IO, "%s: %s", out, strerror(errno));
-    note_folder("", out);
+    note_folder(out);
     return STATUS_OK;
 }
 
+static void remove_tree(const char *path, int depth) {
+    struct stat st;
+    char inside[PATH_BYTES];
+    if (depth == DEPTH_MAX || lstat(path, &st) != 0) return;
+    DIR *d = S_ISDIR(st.st_mode) ? opendir(path) : NULL;
+    const struct dirent *e;
+    while (d != NULL && (e = readdir(d)) != NULL) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
+        int n = snprintf(inside, sizeof inside, "%s/%s", path, e->d_name);
+        if (n > 0 && (size_t)n < sizeof inside) remove_tree(inside, depth + 1);
+    }
+    if (d != NULL) (void)closedir(d);
+    (void)(S_ISDIR(st.st_mode) ? rmdir(path) : unlink(path));
+}
+
 void child_folder_remove(const char *folder) {
-    DIR *d = opendir(folder);
-    if (d == NULL) return;
-    for (const struct dirent *entry = readdir(d); entry != NULL; entry = readdir(d))
-        (void)unlinkat(dirfd(d), entry->d_name, 0); /* "." and ".." and folders stay */
-    (void)closedir(d);
-    (void)rmdir(folder);
-    note_folder(folder, "");
+    remove_tree(folder, 0);
+    forget_folder(folder);
 }

@@ -53,14 +53,16 @@ enum status child_begin(const struct child_request *r, struct child_job *job, st
 /* 1: it has ended, *out is how, and the job is free. Past its deadline it is killed (its group, and only that). */
 int child_poll(struct child_job *job, struct child_end *out);
 
-/* For a main: SIGINT, SIGTERM and SIGHUP, where they are not ignored, end the children's groups and then this process (after
- * the folders are gone, when child_run waits). The kernel ends a child whose parent dies, but not what that child started. */
+/* For a main: SIGINT, SIGTERM and SIGHUP, where they are not ignored, end the children's groups, remove the folders of
+ * child_folder_make and then end this process. The kernel ends a child whose parent dies, but not what that child started. */
 void child_die_with_us(void);
+/* After a fork that goes on as this program: the children of its parent are not its own to end. */
+void child_forget_parent(void);
 
 /* "exit 2: message", "killed by signal 11", "timed out": one phrase. */
 void child_end_text(const struct child_end *end, char out[320]);
 
-/* A fresh private folder ("$TMPDIR/NAME-XXXXXX") for a child's files; remove: it and the plain files in it. */
+/* A fresh private folder ("$TMPDIR/NAME-XXXXXX") for a child's files; remove: it and all that is in it. */
 enum status child_folder_make(const char *name, char out[256], struct err *err);
 void child_folder_remove(const char *folder);
 

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "gates/child_process.h"
 #include "gates/file_hash.h"
 #include "gates/generate.h"
 #include "gates/repro.h"
@@ -100,6 +101,7 @@ static void child_main(int fd, const struct gate *g, const struct gate_context *
     (void)setpgid(0, 0);
     /* caught (child_die_with_us): the children of a gate have groups of their own, which the handler ends */
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
+    child_forget_parent();
     int null = open("/dev/null", O_RDWR);
     if (null >= 0) { /* stdout belongs to the runner's report */
         (void)dup2(null, STDIN_FILENO);

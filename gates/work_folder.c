@@ -1,7 +1,6 @@
 /* work_folder.c - see work_folder.h. */
 #include "gates/work_folder.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,8 +10,6 @@
 #include "gates/child_process.h"
 #include "gates/table.h"
 
-#define DEPTH_MAX 6 /* ROOT/fixtures/prompts/NAME is 3 */
-
 enum status work_folder_make(const char *name, struct work_folder *out, struct err *err) {
     char path[256];
     out->root[0] = '\0';
@@ -21,23 +18,8 @@ enum status work_folder_make(const char *name, struct work_folder *out, struct e
     return STATUS_OK;
 }
 
-static void remove_tree(const char *path, int depth) {
-    struct stat st;
-    char inside[2 * WORK_PATH];
-    if (depth == DEPTH_MAX || lstat(path, &st) != 0) return;
-    DIR *d = S_ISDIR(st.st_mode) ? opendir(path) : NULL;
-    const struct dirent *e;
-    while (d != NULL && (e = readdir(d)) != NULL) {
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
-        int n = snprintf(inside, sizeof inside, "%s/%s", path, e->d_name);
-        if (n > 0 && (size_t)n < sizeof inside) remove_tree(inside, depth + 1);
-    }
-    if (d != NULL) (void)closedir(d);
-    (void)(S_ISDIR(st.st_mode) ? rmdir(path) : unlink(path));
-}
-
 void work_folder_remove(struct work_folder *w) {
-    if (w->root[0] != '\0') remove_tree(w->root, 0);
+    if (w->root[0] != '\0') child_folder_remove(w->root);
     w->root[0] = '\0';
 }
 

@@ -187,4 +187,18 @@ expect 2 other --base "$work/nowhere"
 has out 'No such file'
 expect 2 "$forkgate" run --tier identity --only stream.repeat.q8 --base "$work/base"
 has err '--base is read by tiers identity (stream.golden), tolerance and perf only'
+
+# an engine that hangs in a gate ends with the run, and so does the gate's folder
+mkdir ended
+printf '#!/bin/sh\nsleep 600 &\necho $! >%s\nwait\n' "$work/started" >hangs && chmod +x hangs
+TMPDIR=$work/ended "$forkgate" run --class fa --cause x --battery small --only tolerance.stream.f16 --base "$work/hangs" >out 2>err &
+run=$!
+for _ in $(seq 600); do [ -s started ] && break; sleep 0.1; done
+[ -s started ] || fail "the engine was not started"
+kill -TERM $run
+wait $run
+runs() { grep -qs '^State:.[^Z]' "/proc/$(cat started)/status"; }
+for _ in $(seq 50); do runs || break; sleep 0.1; done
+! runs || fail "what the engine started runs on"
+[ -z "$(ls -A ended)" ] || fail "$(ls ended) is left"
 exit 0
