@@ -22,7 +22,7 @@ last out 'forkgate: FORK'
 expect 0 bash -c "cat '$server/python-f16kv-completions.sse' | '$forkgate' import /dev/stdin --format json -o c.fgd \
   --tokenizer '$model' -P sampler=greedy -P repeat_penalty=1"
 expect 0 "$forkgate" diff a.fgd c.fgd
-last out 'forkgate: IDENTICAL'
+last out 'forkgate: IDENTICAL, logits differ'
 expect 0 "$forkgate" import "$server/python-f16kv-completions.json" -o d.fgd
 has err 'note: from record 0 on there are no ids: compared by bytes (--tokenizer GGUF)'
 
@@ -43,7 +43,7 @@ expect 0 "$forkgate" import "$server/vllm-f32-completions.json" -o v32.fgd --tok
 expect 0 "$forkgate" import "$server/vllm-bf16-completions.json" -o v16.fgd --tokenizer "$model" --logits-dtype bf16 -P sampler=greedy -P repeat_penalty=1
 expect 0 "$forkgate" diff v32.fgd v16.fgd
 has out 'drift      max |dlogit| 0.0556055 at step 37, over 64 equal tokens'
-last out 'forkgate: IDENTICAL'
+last out 'forkgate: IDENTICAL, logits differ'
 expect 0 "$forkgate" generate -m "${model/q8_0/f16}" --route f32 --kv f32 -f "$here/fixtures/prompts/holmes.txt" -n 64 -o ours32.fgd
 expect 0 "$forkgate" diff v32.fgd ours32.fgd
 last out 'forkgate: IDENTICAL'
