@@ -10,6 +10,7 @@
 
 #include "engine/backend.h"
 #include "gates/coverage.h"
+#include "gates/repro.h"
 #include "tools/cli.h"
 
 /* ---- which backends -------------------------------------------------------------------------------------------- */
@@ -71,6 +72,8 @@ static enum status judge_coverage(const struct run_rounds *r, struct run_result 
     const struct engine_config *config = &r->options.context.config;
     RETURN_IF_ERROR(coverage_of_run(one, config, &c, err));
     RETURN_IF_ERROR(coverage_judge(&c, config, one, err));
+    struct evidence *row = &one->gates[one->n - 1].rows[0];
+    repro_complete(&r->options.context, row->repro, sizeof row->repro);
     cli_progress_end();
     coverage_print(stdout, &c, r->print->verbose);
     return STATUS_OK;
