@@ -186,6 +186,12 @@ static enum status import_any(const struct import_args *a, dump **d, struct err 
     RETURN_IF_ERROR(file_out_spares(a->out, inputs, 2, err));
     if (a->format == FORMAT_JSON || (a->format == FORMAT_AUTO && import_json_looks(a->path)))
         return import_json(a->path, &a->json, &a->extra, a->out, d, err);
+    const struct import_json_options *j = &a->json;
+    if (j->tokenizer != NULL || j->logits_dtype != NULL || j->choice >= 0 || j->partial)
+        return err_set(
+            err, STATUS_USAGE,
+            "%s is a CSV: --tokenizer, --logits-dtype, --choice and --partial are for answers of a server",
+            a->path);
     table *t = NULL;
     RETURN_IF_ERROR(table_read(a->path, &t, err));
     enum status s = import_csv(t, &a->extra, a->keep_nan, a->out, d, err);

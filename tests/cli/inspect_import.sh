@@ -42,6 +42,11 @@ has err "record 2 (line 3): token_id 'x'"
 trouble "$forkgate" import nowhere.csv -o bad.fgd
 trouble "$forkgate" import a1.csv -o nowhere/bad.fgd
 trouble "$forkgate" import a1.csv -o /dev/full
+for option in '--tokenizer nothere' '--logits-dtype bf16' '--choice 2' --partial; do
+  # shellcheck disable=SC2086
+  trouble "$forkgate" import a1.csv -o unread.fgd $option
+  has err 'a1.csv is a CSV: '
+done
 # a full disk: the old dump stays, one line says so
 cp b.fgd keep.fgd
 expect 2 bash -c "trap '' XFSZ; ulimit -f 1; '$forkgate' import a1.csv -o keep.fgd"
