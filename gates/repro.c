@@ -4,8 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "gates/shell_word.h"
+
 #define EMBEDDED_MODEL "/fixtures/models/seedling-q8_0.gguf"
-#define PLAIN          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=,:+-"
 
 struct text {
     char *out;
@@ -21,16 +22,9 @@ static void put(struct text *t, const char *bytes, size_t n) {
     t->out[t->used] = '\0';
 }
 
-/* One shell word: as it is where no character of it means anything, else in quotes. No backslash: a CSV cell doubles it. */
 static void put_word(struct text *t, const char *word) {
-    put(t, " ", 1);
-    if (word[0] != '\0' && word[strspn(word, PLAIN)] == '\0') {
-        put(t, word, strlen(word));
-        return;
-    }
-    put(t, "'", 1);
-    for (const char *p = word; *p != '\0'; p++) put(t, *p == '\'' ? "'\"'\"'" : p, *p == '\'' ? 5 : 1);
-    put(t, "'", 1);
+    if (t->whole) t->whole = shell_word_add(t->out, t->room, word);
+    t->used = strlen(t->out);
 }
 
 /* ---- words of a command ---------------------------------------------------------------------------------------- */
