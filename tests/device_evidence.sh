@@ -248,7 +248,7 @@ start() {
   rc=$?
   printf '%s\t%s\t%s\t%s\n' "$1" $rc "$(since "$began")" "$(cat "$WORK/log/$1.result" 2>/dev/null || tail -n 1 "$WORK/log/$1.txt")" >"$WORK/log/$1.line"
 }
-limit_of() { case $1 in run7b) echo 400 ;; mutants_cpu) echo 3600 ;; failures | run | mutants) echo 140 ;; sanitizers | parity) echo 210 ;; *) echo 120 ;; esac; }
+limit_of() { case $1 in run7b) echo 400 ;; mutants_cpu) echo 3600 ;; sanitizers | parity | run | failures | mutants | both | tolerance) echo 280 ;; *) echo 120 ;; esac; }
 wants() { local p; for p in "${wanted[@]}"; do [ "$p" = "$1" ] && return 0; done; return 1; }
 for f in $(compgen -A function part_) result row since tries has_model judged; do export -f "${f?}"; done
 
