@@ -92,6 +92,7 @@ static double seconds(void) {
 /* What the signal handler ends and puts away: children that run, folders that exist, each of the process that made it (a
  * gate is a fork and has its parent's tables). A slot whose pid or text is empty is free. */
 static volatile pid_t running[RUNNING_MAX];
+static const int endings[] = {SIGINT, SIGTERM, SIGHUP}; /* the signals that end us */
 static struct {
     volatile pid_t owner;
     char path[256];
@@ -139,15 +140,21 @@ static void on_signal(int number) {
 }
 
 void child_die_with_us(void) {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction own, was;
     memset(&own, 0, sizeof own);
     own.sa_handler = on_signal;
     own.sa_flags = (int)SA_RESETHAND;
     (void)sigemptyset(&own.sa_mask);
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        if (sigaction(numbers[i], NULL, &was) == 0 && was.sa_handler == SIG_DFL)
-            (void)sigaction(numbers[i], &own, NULL);
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++)
+        if (sigaction(endings[i], NULL, &was) == 0 && was.sa_handler == SIG_DFL)
+            (void)sigaction(endings[i], &own, NULL);
+}
+
+static void hold_signals(sigset_t *was) {
+    sigset_t held;
+    (void)sigemptyset(&held);
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) (void)sigaddset(&held, endings[i]);
+    (void)sigprocmask(SIG_BLOCK, &held, was);
 }
 
 /* 1: the child has ended, and what it started in its group with it; 0: it runs on; -1: it is lost. The group is ended
@@ -181,20 +188,29 @@ static void last_line_of(const char *path, char out[256]) {
 
 static enum status start(const struct child_request *r, pid_t *pid, struct err *err) {
     int fds[2], why = 0;
+    sigset_t was;
     if (pipe(fds) != 0) return err_set(err, STATUS_IO, "pipe: %s", strerror(errno));
     (void)fcntl(fds[0], F_SETFD, FD_CLOEXEC);
     (void)fcntl(fds[1], F_SETFD, FD_CLOEXEC);
+    hold_signals(&was); /* a child must not be seen to run before the handler knows it */
     *pid = fork();
-    if (*pid == 0) child_main(r, fds[1]);
+    if (*pid == 0) {
+        child_forget_parent();
+        (void)sigprocmask(SIG_SETMASK, &was, NULL);
+        child_main(r, fds[1]);
+    }
     int forked = errno;
+    if (*pid > 0) {
+        (void)setpgid(*pid, *pid); /* whichever of the two comes first */
+        note_running(0, *pid);
+    }
+    (void)sigprocmask(SIG_SETMASK, &was, NULL);
     (void)close(fds[1]);
     ssize_t n = *pid < 0 ? 0 : read(fds[0], &why, sizeof why); /* the end of the pipe: exec took place */
     (void)close(fds[0]);
     if (*pid < 0) return err_set(err, STATUS_IO, "fork: %s", strerror(forked));
-    if (n != (ssize_t)sizeof why) {
-        note_running(0, *pid);
-        return STATUS_OK;
-    }
+    if (n != (ssize_t)sizeof why) return STATUS_OK;
+    note_running(*pid, 0);
     (void)waitpid(*pid, NULL, 0);
     return err_set(err, STATUS_IO, "%s: cannot be run: %s", r->args->argv[0], strerror(why));
 }

@@ -28,6 +28,9 @@ lacks() { ! grep -qF -e "$2" "$1" || fail "$1 has: $2"; }
 last() { [ "$(tail -n 1 "$1")" = "$2" ] || fail "last line of $1 is not: $2"; }
 lines() { [ "$(wc -l <"$1")" -eq "$2" ] || fail "$1 has $(wc -l <"$1") lines, want $2"; }
 
+# runs PID..: one of them runs on (a zombie does not)
+runs() { local p; for p in "$@"; do ! grep -qs '^State:.[^Z]' "/proc/$p/status" || return 0; done; return 1; }
+
 # trouble COMMAND..: exit 2, nothing on stdout, exactly one line on stderr
 trouble() {
   expect 2 "$@"

@@ -79,12 +79,13 @@ printf '#!/bin/sh\nsleep 977 &\necho $! >>%s/started\necho nonsense\n' "$work" >
 chmod +x hang leaves
 gone() { # NAME: nothing that was started is left, within two seconds
   [ -s started ] || fail "$1: nothing was started"
+  local pids
+  mapfile -t pids <started
   for _ in $(seq 40); do
-    # shellcheck disable=SC2046
-    ps -o stat= -p $(paste -sd, started) | grep -qv Z || return 0
+    runs "${pids[@]}" || return 0
     sleep 0.05
   done
-  fail "$1: left running: $(ps -o pid=,args= -p "$(paste -sd, started)")"
+  fail "$1: left running: ${pids[*]}"
 }
 trouble "$forkgate" explain a.fgd --binary-b ./hang --timeout 1 "${prompt[@]}"
 has err 'side B: ./hang trace: no end after 1 s, killed with what it had started (--timeout S gives it longer)'

@@ -197,8 +197,7 @@ for _ in $(seq 600); do [ -s started ] && break; sleep 0.1; done
 [ -s started ] || fail "the engine was not started"
 kill -TERM $run
 wait $run
-runs() { grep -qs '^State:.[^Z]' "/proc/$(cat started)/status"; }
-for _ in $(seq 50); do runs || break; sleep 0.1; done
-! runs || fail "what the engine started runs on"
+for _ in $(seq 50); do runs "$(cat started)" || break; sleep 0.1; done
+! runs "$(cat started)" || fail "what the engine started runs on"
 [ -z "$(ls -A ended)" ] || fail "$(ls ended) is left"
 exit 0
