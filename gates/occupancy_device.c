@@ -120,8 +120,8 @@ static enum status run_products(struct stage *s) {
 }
 
 /* Adds the launches that are not listed yet. */
-static void list(const struct kernel_launch *l, int n_l, const char *geometry, struct occupancy_seen *out,
-                 int *n) {
+static enum status list(const struct kernel_launch *l, int n_l, const char *geometry,
+                        struct occupancy_seen *out, int *n, struct err *err) {
     for (int i = 0; i < n_l; i++) {
         struct occupancy_seen s;
         int known = 0;
@@ -139,8 +139,12 @@ static void list(const struct kernel_launch *l, int n_l, const char *geometry, s
             known = memcmp(&out[j].needs, &s.needs, sizeof s.needs) == 0;
             if (known && s.measured > out[j].measured) out[j].measured = s.measured;
         }
-        if (!known && *n < OCCUPANCY_SEEN_MAX) out[(*n)++] = s;
+        if (known) continue;
+        if (*n == OCCUPANCY_SEEN_MAX)
+            return err_set(err, STATUS_LIMIT, "occupancy: more than %d kinds of launch", OCCUPANCY_SEEN_MAX);
+        out[(*n)++] = s;
     }
+    return STATUS_OK;
 }
 
 static enum status run_stage(struct stage *s, struct occupancy_seen *out, int *n) {
@@ -155,8 +159,7 @@ static enum status run_stage(struct stage *s, struct occupancy_seen *out, int *n
     RETURN_IF_ERROR(s->b->launches(s->b, launches, &n_launches, s->err));
     (void)snprintf(geometry, sizeof geometry, "fa_tq=%d fa_tkv=%d", s->b->config.geometry.fa_tq,
                    s->b->config.geometry.fa_tkv);
-    list(launches, n_launches, geometry, out, n);
-    return STATUS_OK;
+    return list(launches, n_launches, geometry, out, n, s->err);
 }
 
 enum status occupancy_seen_on_device(struct occupancy_seen out[OCCUPANCY_SEEN_MAX], int *n, struct err *err) {

@@ -16,7 +16,8 @@ struct occupancy_seen {
     int measured; /* the most seen alive at once on one multiprocessor; 0: nothing was counted */
 };
 
-/* Distinct launches of all ops over both routes and every attention geometry. STATUS_UNSUPPORTED without a device. */
+/* Distinct launches of all ops over both routes and every attention geometry. STATUS_UNSUPPORTED without a
+ * device, STATUS_LIMIT beyond OCCUPANCY_SEEN_MAX. */
 enum status occupancy_seen_on_device(struct occupancy_seen out[OCCUPANCY_SEEN_MAX], int *n, struct err *err);
 
 #endif
