@@ -1,5 +1,6 @@
 /* gate_matmul.c - CLAIM: every matrix product is right within its budget, and a row's bits do not depend on its company.
- * Needs: no model. Cases: 11 storage types on the routes that take them, K and N at block and panel edges, real shapes.
+ * Needs: no model. Cases: 11 storage types on the routes that take them, K and N at block and panel edges, real shapes;
+ * route f32 with the activations that act_prepare leaves (its own gate has the kinds that round).
  * Own arms: row-alone (the last row by itself), tc-model (route f16: sampled outputs against an independent chain of
  * tensor-core steps, bit for bit). Exercise: forkgate run --only op.matmul */
 #include <math.h>
@@ -146,6 +147,16 @@ static enum status make(struct op_bench *b, struct op_io *io, struct err *err) {
     return make_truth(b, io, s, err);
 }
 
+/* Route f32 has nothing to store: its prepared form is the input itself, so the op that prepares it is judged here. */
+static enum status prepare_f32(struct op_bench *b, const struct product *s, struct act *a, struct err *err) {
+    void *x;
+    size_t bytes = (size_t)(s->count * s->k) * sizeof(float);
+    RETURN_IF_ERROR(bench_input(b, s->x + s->from * s->k, bytes, &x, err));
+    RETURN_IF_ERROR(b->subject->act_prepare(b->subject, ACT_F32, x, s->count, s->k, a, err));
+    return a->f32 == x ? STATUS_OK
+                       : err_set(err, STATUS_INVALID, "act_prepare: rows of route f32 are not the input's");
+}
+
 /* Uploads rows [from, from+count) as the activations of this kind. */
 static enum status upload_act(struct op_bench *b, const struct product *s, struct act *a, struct err *err) {
     size_t from = (size_t)s->from, rows = (size_t)s->count, k = (size_t)s->k, pad = (size_t)s->k_pad;
@@ -153,11 +164,7 @@ static enum status upload_act(struct op_bench *b, const struct product *s, struc
     memset(a, 0, sizeof *a);
     a->kind = s->kind;
     a->k = s->k;
-    if (s->kind == ACT_F32) {
-        RETURN_IF_ERROR(bench_input(b, s->x + from * k, rows * k * sizeof(float), &p, err));
-        a->f32 = p;
-        return STATUS_OK;
-    }
+    if (s->kind == ACT_F32) return prepare_f32(b, s, a, err);
     if (s->kind == ACT_F16) {
         RETURN_IF_ERROR(bench_input(b, s->f16 + from * pad, rows * pad * sizeof(uint16_t), &p, err));
         a->f16 = p;

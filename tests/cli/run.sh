@@ -170,6 +170,19 @@ has out 'not a landing verdict (identity: stream.golden.q8 only without goldens 
 expect 0 "$forkgate" run --tier identity --only stream.launch.q8 -m tiny.gguf --battery full
 has out 'skipped: 1461 tokens of prompt do not fit a context of 512'
 
+# .. every kernel ran all the same; a kernel that no gate reaches is red, whosever the model
+expect 0 "$forkgate" run --tier parity,identity -m tiny.gguf --battery small -v
+has out 'coverage: 20 of 20 kernels ran'
+has out '  act_f32                  op.matmul'
+mkdir few few/fixtures
+for f in "$root"/fixtures/*; do ln -s "$f" few/fixtures/; done
+ln -s "$root/golden" few/golden
+rm few/fixtures/op_cases.csv
+grep -v '^matmul,.*route=ROUTE_F32 ' "$root/fixtures/op_cases.csv" >few/fixtures/op_cases.csv
+FORKGATE_ROOT=$PWD/few expect 1 "$forkgate" run --tier parity,identity -m tiny.gguf --battery small
+has out 'FAIL coverage.kernels'
+has out 'never ran: act_f32 matmul_f32;'
+
 # .. or it is held against another build, its dumps or none of the sort, and never against itself
 cp "$forkgate" base
 echo x >>base
