@@ -11,6 +11,7 @@
 
 #include "gates/diff_parts.h"
 #include "gates/dump_format.h"
+#include "gates/shell_word.h"
 #include "gates/table.h"
 
 #define CHECKED_AT_ONCE 128 /* records: 8 KiB a side at the smallest stride */
@@ -24,8 +25,10 @@ static const struct {
                 {"sampler", 1, NULL},    {"repeat_penalty", 1, NULL}, {"tie_rule", 0, NULL},
                 {"ignore_eos", 1, "0"}};
 
+#define N_REQUIRED (sizeof required / sizeof required[0])
+
 const char *diff_key_note(const char *key, const char *x, const char *y) {
-    for (size_t i = 0; i < sizeof required / sizeof required[0]; i++) {
+    for (size_t i = 0; i < N_REQUIRED; i++) {
         if (strcmp(required[i].key, key) != 0) continue;
         if ((x != NULL && y != NULL) || required[i].must_be_on_both) return "must match";
         return "must match; not known on one side";
@@ -43,29 +46,73 @@ static int same_value(const char *key, const char *x, const char *y) {
     return isfinite(vx) && vx <= vy && vx >= vy;
 }
 
-static void refuse_key(const char *key, const char *x, const char *y, struct diff_result *r) {
-    char vx[100] = "does not say",
-         vy[100] = "does not say"; /* values are foreign bytes: escaped before they are shown */
-    if (x != NULL) (void)table_escape(x, strlen(x), 0, 0, vx, sizeof vx);
-    if (y != NULL) (void)table_escape(y, strlen(y), 0, 0, vy, sizeof vy);
-    r->verdict = DIFF_NOT_COMPARABLE;
-    (void)snprintf(r->reason, sizeof r->reason, "%s differs: A %s%s, B %s%s", key, x == NULL ? "" : "= ", vx,
-                   y == NULL ? "" : "= ", vy);
+struct key_pair {
+    const char *key, *value[2]; /* of A and B, NULL where a side does not say */
+};
+
+/* The required keys that do not agree. */
+static int differing(const dump *a, const dump *b, struct key_pair out[N_REQUIRED]) {
+    int n = 0;
+    for (size_t i = 0; i < N_REQUIRED; i++) {
+        const char *key = required[i].key, *absent = required[i].absent;
+        struct key_pair p = {
+            key, {provenance_get(dump_provenance(a), key), provenance_get(dump_provenance(b), key)}};
+        const char *x = p.value[0] != NULL ? p.value[0] : absent,
+                   *y = p.value[1] != NULL ? p.value[1] : absent;
+        if (x == NULL && y == NULL) continue;
+        if ((x == NULL || y == NULL) && !required[i].must_be_on_both) continue;
+        if (x == NULL || y == NULL || !same_value(key, x, y)) out[n++] = p;
+    }
+    return n;
+}
+
+/* Values are foreign bytes: escaped before they are shown. */
+static const char *shown_value(const char *value, char out[100]) {
+    if (value == NULL) return "does not say";
+    memcpy(out, "= ", 2);
+    (void)table_escape(value, strlen(value), 0, 0, out + 2, 98);
+    return out;
+}
+
+/* What an import does not say can be said when it is imported again. Adds that to out, or nothing where it would not help: the
+ * side is no import, a value does not fit into the sentence. */
+static void say_again(const struct key_pair *pairs, int n, const dump *d, int side, char *out, size_t room) {
+    size_t before = strlen(out);
+    int said = 0, fits = snprintf(out + before, room - before, "; if %s ran so, import it again with",
+                                  side == 0 ? "A" : "B") < (int)(room - before);
+    for (int i = 0; i < n && fits; i++) {
+        char word[160];
+        if (pairs[i].value[side] != NULL) continue;
+        int length = snprintf(word, sizeof word, "%s=%s", pairs[i].key, pairs[i].value[1 - side]);
+        fits =
+            length < (int)sizeof word && shell_word_add(out, room, "-P") && shell_word_add(out, room, word);
+        for (const char *c = word; *c != '\0'; c++) fits = fits && *c >= 0x20 && *c < 0x7f;
+        said++;
+    }
+    if (!fits || said == 0 || provenance_get(dump_provenance(d), "import") == NULL) out[before] = '\0';
 }
 
 static int comparable(const dump *a, const dump *b, struct diff_result *r) {
-    for (size_t i = 0; i < sizeof required / sizeof required[0]; i++) {
-        const char *x = provenance_get(dump_provenance(a), required[i].key);
-        const char *y = provenance_get(dump_provenance(b), required[i].key);
-        if (x == NULL && y == NULL) continue;
-        if (x == NULL && required[i].absent != NULL) x = required[i].absent;
-        if (y == NULL && required[i].absent != NULL) y = required[i].absent;
-        if ((x == NULL || y == NULL) && !required[i].must_be_on_both) continue;
-        if (x != NULL && y != NULL && same_value(required[i].key, x, y)) continue;
-        refuse_key(required[i].key, x, y, r);
-        return 0;
+    struct key_pair pairs[N_REQUIRED];
+    int n = differing(a, b, pairs), told = 0;
+    char x[100], y[100], again[sizeof r->reason / 2] = "";
+    if (n == 0) return 1;
+    for (int i = 0; i < n; i++) told += pairs[i].value[0] != NULL && pairs[i].value[1] != NULL;
+    if (told == 0) { /* what a side says cannot be unsaid */
+        say_again(pairs, n, a, 0, again, sizeof again);
+        say_again(pairs, n, b, 1, again, sizeof again);
     }
-    return 1;
+    const size_t room = sizeof r->reason - strlen(again);
+    r->verdict = DIFF_NOT_COMPARABLE;
+    for (int i = 0; i < n; i++) {
+        size_t used = strlen(r->reason);
+        int more =
+            snprintf(r->reason + used, room - used, "%s%s differs: A %s, B %s", i == 0 ? "" : "; ",
+                     pairs[i].key, shown_value(pairs[i].value[0], x), shown_value(pairs[i].value[1], y));
+        if (more >= (int)(room - used)) r->reason[used] = '\0'; /* a whole key, or none of it */
+    }
+    memcpy(r->reason + strlen(r->reason), again, strlen(again) + 1);
+    return 0;
 }
 
 static int valid(const dump *d, const char *which, struct diff_result *r) {

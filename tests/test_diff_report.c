@@ -128,6 +128,44 @@ Test(report, hostile_provenance_cannot_move_the_terminal) {
     dump_close(b);
 }
 
+static void reason_of(const char *const *ka, const char *const *kb, char out[512]) {
+    struct made ma = make_begin(NULL, 0, ka), mb = make_begin(NULL, 0, kb);
+    make_plain(&ma, 1);
+    make_plain(&mb, 1);
+    dump *a = make_end(&ma), *b = make_end(&mb);
+    struct diff_result r;
+    free(render(a, b, NULL, 0, &r));
+    cr_assert_eq(r.verdict, DIFF_NOT_COMPARABLE);
+    (void)snprintf(out, 512, "%s", r.reason);
+    dump_close(a);
+    dump_close(b);
+}
+
+Test(report, what_an_import_does_not_say_is_told_as_flags_that_can_be_pasted) {
+    char reason[512], value[300];
+    /* two imports, each silent on another key; a value that a shell would take apart */
+    const char *a[] = {"import", "csv", "sampler", "temp=1 seed=2", NULL};
+    const char *b[] = {"import", "openai-chat", "repeat_penalty", "1.5", NULL};
+    reason_of(a, b, reason);
+    has(reason,
+        "; if A ran so, import it again with -P repeat_penalty=1.5; if B ran so, import it again with -P "
+        "'sampler=temp=1 seed=2'");
+    /* no import, or nothing that could be pasted: no such words */
+    const char *plain[] = {"sampler", "greedy", NULL}, *silent[] = {"note", "x", NULL};
+    reason_of(plain, silent, reason);
+    cr_assert_str_eq(reason, "sampler differs: A = greedy, B does not say");
+    const char *strange[] = {"sampler", "gr\needy", NULL}, *import[] = {"import", "csv", NULL};
+    reason_of(strange, import, reason);
+    lacks(reason, "import it again");
+    memset(value, 'x', sizeof value - 1);
+    value[sizeof value - 1] = '\0';
+    const char *large[] = {"sampler", value, "repeat_penalty", value, "model.xxh3", value, NULL};
+    reason_of(large, import, reason);
+    lacks(reason, "import it again");
+    has(reason, "repeat_penalty differs");
+    cr_assert(strlen(reason) < 511, "a key was cut");
+}
+
 Test(report, reasons_and_controls_quote_foreign_text_safely) {
     const char *ka[] = {"stop", "le\x1b]0;ngth", "n_requested", "\xc2\x9b 3", NULL};
     struct made ma = make_begin(NULL, 0, ka), mb = make_begin(NULL, 0, ka);

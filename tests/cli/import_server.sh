@@ -37,6 +37,35 @@ expect 1 "$forkgate" diff a.fgd ours.fgd
 has out 'fork at token 42 of 64'
 has out 'A top-2  id 314 logprob'
 has out 'B top-2  id 12 logit'
+lacks out 'next  ' # explain cannot run the other engine
+expect 1 "$forkgate" diff ours.fgd a.fgd
+lacks out 'next  '
+
+# a server that does not say how it sampled: the refusal says which keys, on which side, and its last words make it go away
+unsaid=$server/python-q8kv-completions.json
+expect 0 "$forkgate" import "$unsaid" -o unsaid.fgd --tokenizer "$model"
+expect 2 "$forkgate" diff ours.fgd unsaid.fgd
+has out 'sampler differs: A = greedy, B does not say; repeat_penalty differs: A = 1, B does not say; if B ran so, '
+flags=$(sed -n 's/^verdict .* import it again with //p' out)
+[ "$flags" = '-P sampler=greedy -P repeat_penalty=1' ] || fail "flags: $flags"
+# shellcheck disable=SC2086
+expect 0 "$forkgate" import "$unsaid" -o said.fgd --tokenizer "$model" $flags
+expect 1 "$forkgate" diff ours.fgd said.fgd
+last out 'forkgate: FORK'
+expect 2 "$forkgate" diff unsaid.fgd ours.fgd
+has out '; if A ran so, import it again with -P sampler=greedy -P repeat_penalty=1'
+# so for an end token that is gone past, in a folder too; what a side does say cannot be unsaid
+expect 0 "$forkgate" generate -f "$here/fixtures/prompts/holmes.txt" -n 64 --ignore-eos -o past.fgd
+mkdir -p one two && cp past.fgd one/x.fgd && cp unsaid.fgd two/x.fgd
+expect 2 "$forkgate" diff one two
+flags=$(sed -n 's/^NOT-COMPARABLE .* import it again with //p' out)
+# shellcheck disable=SC2086
+expect 0 "$forkgate" import "$unsaid" -o said.fgd --tokenizer "$model" $flags
+expect 1 "$forkgate" diff past.fgd said.fgd
+expect 0 "$forkgate" generate -f "$here/fixtures/prompts/holmes.txt" -n 64 --ignore-eos --repeat-penalty 1.1 -o other.fgd
+expect 2 "$forkgate" diff a.fgd other.fgd
+has out 'repeat_penalty differs: A = 1, B = 1.10000002; ignore_eos differs: A does not say, B = 1'
+lacks out 'import it again'
 
 # vLLM on the same weights: two dtypes, and its float32 against our own route f32, token by token
 expect 0 "$forkgate" import "$server/vllm-f32-completions.json" -o v32.fgd --tokenizer "$model" --logits-dtype f32 -P sampler=greedy -P repeat_penalty=1
