@@ -9,6 +9,7 @@
 #include "gates/model/golden_base.h"
 #include "gates/model/model_gates.h"
 #include "gates/model/streams.h"
+#include "gates/runner.h"
 
 /* The commit of the build under test equals that of the golden: still a check, but no independent evidence. */
 static const char *grade_of(const struct golden_entry *e, const dump *got) {
@@ -152,15 +153,31 @@ static enum status judge_against(const struct stream_arm *arm, const struct engi
     return STATUS_OK;
 }
 
-static enum status judge(const struct stream_arm *arm, const struct engine_config *config,
-                         const struct streams *s, struct err *err) {
+/* --only GATE/CASE: the prompts whose name has CASE in it; neither side computes another. */
+static enum status choose(const struct stream_arm *arm, const struct streams *all, struct streams *out,
+                          struct err *err) {
+    memset(out, 0, sizeof *out);
+    for (int i = 0; i < all->n; i++)
+        if (runner_selects_case(arm->ctx->only, arm->gate, all->prompts[i].name))
+            out->prompts[out->n++] = all->prompts[i];
+    return out->n > 0
+               ? STATUS_OK
+               : err_set(err, STATUS_USAGE, "--only %.200s: no prompt of this battery has that in its name",
+                         arm->ctx->only);
+}
+
+static enum status judge(const struct stream_arm *whole, const struct engine_config *config,
+                         const struct streams *all, struct err *err) {
     dump *got[STREAMS_MAX];
-    RETURN_IF_ERROR(streams_run(arm->engine, s, BATCH_MAX, 0, got, err));
-    enum status status = judge_against(arm, config, s, got, err);
-    for (int i = 0; i < s->n; i++) contract_row(arm, s->prompts[i].name, got[i]);
-    launched_row(arm);
-    if (status == STATUS_OK) status = streams_negative_row(arm, got[0], err);
-    streams_close(got, s->n);
+    struct streams s;
+    const struct stream_arm arm = {whole->ctx, whole->gate, whole->route, whole->engine, &s};
+    RETURN_IF_ERROR(choose(whole, all, &s, err));
+    RETURN_IF_ERROR(streams_run(arm.engine, &s, BATCH_MAX, 0, got, err));
+    enum status status = judge_against(&arm, config, &s, got, err);
+    for (int i = 0; i < s.n; i++) contract_row(&arm, s.prompts[i].name, got[i]);
+    launched_row(&arm);
+    if (status == STATUS_OK) status = streams_negative_row(&arm, got[0], err);
+    streams_close(got, s.n);
     return status;
 }
 

@@ -191,6 +191,19 @@ has out 'ok    base         rows       0 <= 0  holmes.txt  64 records equal'
 lacks out 'golden       rows'
 expect 1 other --base "$work/base" --geometry fa_tkv=16 --csv base.csv
 has base.csv ' --base '
+# .. of one prompt where one is picked: neither side computes the others
+cat >asked <<EOF
+#!/bin/sh
+cp "\$3" "$work/asked.csv"
+exec "$forkgate" "\$@"
+EOF
+chmod +x asked
+expect 0 "$forkgate" run --tier identity --only stream.golden.q8/single -m tiny.gguf --base "$work/asked" -v
+has out '2 checks, all exact'
+lines asked.csv 2
+has asked.csv single
+expect 2 "$forkgate" run --tier identity --only stream.golden.q8/nosuch -m tiny.gguf
+has out '/nosuch: no prompt of this battery has that in its name'
 expect 2 other --base "$forkgate"
 has out 'self-comparison proves nothing'
 expect 0 "$forkgate" run --tier identity --only stream.golden.f16 --battery small --base "$root/golden"
