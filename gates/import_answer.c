@@ -2,6 +2,7 @@
 #include "gates/import_answer.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,6 +78,12 @@ static int text_of_bytes(const char *text, size_t n, const struct import_candida
     return n == 0 || n == c->n || c->text[n] >= 0x80; /* what follows begins no ASCII character */
 }
 
+/* The bytes of a text in which U+FFFD stands for a part of a character: they are no more than the text. */
+static int is_replaced(const json_t *text, const struct import_candidate *c) {
+    return c->n == json_string_length(text) && memcmp(c->text, json_string_value(text), c->n) == 0 &&
+           strstr(json_string_value(text), "\xef\xbf\xbd") != NULL;
+}
+
 /* {token, bytes?, id?, logprob} */
 static enum status read_candidate(const struct reader *r, struct feed_place at, const json_t *v,
                                   struct feed_text *to, struct import_candidate *c) {
@@ -102,6 +109,8 @@ static enum status read_candidate(const struct reader *r, struct feed_place at, 
         int fits = text_of_bytes(json_string_value(text), json_string_length(text), c);
         if (named && fits) /* vLLM: the bytes of the name, not of the token */
             c->n = 0, c->exact = 0;
+        else if (is_replaced(text, c)) /* TensorRT-LLM, SGLang: the bytes of the text, not of the token */
+            c->exact = 0;
         else if (!named && !fits)
             return refuse(r, at, "token and bytes are of two tokens");
     }
@@ -116,9 +125,15 @@ struct pick {
     int n;
 };
 
+/* vLLM and TensorRT-LLM write this where they have no logprob, or minus infinity. */
+static int is_unknown(double logprob) {
+    return logprob <= -9999.0 && logprob >= -9999.0;
+}
+
 /* Keeps the two largest; of equals the one listed first. */
 static void offer(struct pick *p, size_t at, double logprob) {
     int k = p->n;
+    if (is_unknown(logprob)) return;
     while (k > 0 && logprob > p->logprob[k - 1]) k--;
     if (k == 2) return;
     if (k == 0) {
@@ -130,16 +145,19 @@ static void offer(struct pick *p, size_t at, double logprob) {
     if (p->n < 2) p->n++;
 }
 
-/* The chosen token is a candidate too, when the server's list stops before it. */
+/* The chosen token is a candidate too, when the server's list stops before it, or when the list is a map of texts in which
+ * another token of the same text took its place: half a character, or a blank that the server's decoder drops. */
 static void offer_chosen(struct import_token *t) {
+    if (is_unknown(t->chosen.logprob)) return;
     for (int k = 0; k < t->n_best; k++) {
         const struct import_candidate *b = &t->best[k];
-        if (b->id >= 0 && t->chosen.id >= 0
-                ? b->id == t->chosen.id
-                : b->n == t->chosen.n && memcmp(b->text, t->chosen.text, b->n) == 0)
+        double apart = fabs(b->logprob - t->chosen.logprob);
+        int ids = b->id >= 0 && t->chosen.id >= 0;
+        if (ids ? b->id == t->chosen.id
+                : apart <= IMPORT_LOGPROB_OVER && b->n == t->chosen.n &&
+                      memcmp(b->text, t->chosen.text, b->n) == 0)
             return;
-        if (b->logprob <= t->chosen.logprob && b->logprob >= t->chosen.logprob)
-            return; /* the same, written otherwise */
+        if (apart <= 0.0) return; /* the same, written otherwise */
     }
     if (t->n_best == 2 && !(t->chosen.logprob > t->best[1].logprob)) return;
     int at = t->n_best > 0 && t->chosen.logprob > t->best[0].logprob ? 0 : t->n_best == 0 ? 0 : 1;
@@ -174,6 +192,7 @@ static enum status pick_map(struct reader *r, struct feed_place at, json_t *map,
         double logprob = 0;
         RETURN_IF_ERROR(read_logprob(r, at, value, &logprob));
         struct pick before = p;
+        if (is_unknown(logprob)) continue;
         offer(&p, 0, logprob);
         int first = before.n == 0 || logprob > before.logprob[0],
             second = before.n < 2 || logprob > before.logprob[1];

@@ -59,7 +59,9 @@ static const char *server_error(struct import_header *h, const json_t *error) {
 const char *import_header_root(struct import_header *h, const json_t *root) {
     const json_t *error = json_object_get(root, "error"), *usage = json_object_get(root, "usage");
     const json_t *choices = json_object_get(root, "choices");
+    const char *object = json_string_value(json_object_get(root, "object"));
     if (error != NULL && !json_is_null(error)) return server_error(h, error);
+    if (object != NULL && strcmp(object, "error") == 0) return server_error(h, root);
     const char *trouble = agree(h, &h->model, json_object_get(root, "model"), "model");
     if (trouble == NULL) trouble = agree(h, &h->id, json_object_get(root, "id"), "id");
     if (trouble == NULL)
@@ -84,6 +86,14 @@ static const char *finish(struct import_header *h, const char *stop) {
     h->finished = 1;
     (void)snprintf(h->stop, sizeof h->stop, "%s", stop);
     return NULL;
+}
+
+/* How vLLM, SGLang and TensorRT-LLM name an answer that they did not bring to its end. */
+int import_header_cut(const struct import_header *h) {
+    static const char *const words[] = {"abort", "cancelled", "timeout", "error", "not_finished"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strcmp(words[i], h->stop) == 0) return 1;
+    return 0;
 }
 
 static int is_text(const json_t *v) {
@@ -134,6 +144,8 @@ static void read_settings(struct import_header *h, const json_t *settings) {
 const char *import_header_native(struct import_header *h, const json_t *root, int *has_text) {
     const json_t *stop = json_object_get(root, "stop"), *type = json_object_get(root, "stop_type");
     const json_t *prompt = json_object_get(root, "prompt");
+    if (json_object_get(root, "meta_info") != NULL)
+        return "SGLang's own /generate is not read here: ask its /v1/completions or /v1/chat/completions";
     if (json_object_get(root, "content") == NULL && json_object_get(root, "completion_probabilities") == NULL)
         return "neither choices nor completion_probabilities: not an answer that is known here";
     h->shape = "llama.cpp-completion";

@@ -32,6 +32,7 @@ void import_header_free(struct import_header *h);
 const char *import_header_root(struct import_header *h, const json_t *root);
 const char *import_header_choice(struct import_header *h, const json_t *choice, int *has_text);
 const char *import_header_native(struct import_header *h, const json_t *root, int *has_text);
+int import_header_cut(const struct import_header *h); /* the server gave the answer up */
 int import_header_index(const json_t *choice, int otherwise);
 
 enum status import_header_provenance(const struct import_header *h, struct provenance *p, struct err *err);

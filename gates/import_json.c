@@ -171,6 +171,10 @@ static enum status read_stream(struct run *r) {
     if (r->sink.count == 0) return refuse(r, end, "no token in it");
     if (!r->header.finished)
         return refuse(r, end, "the answer does not say that it is finished: the stream was cut");
+    if (import_header_cut(&r->header) && !r->options->partial)
+        return feed_refuse(&r->source, end, r->err,
+                           "the server gave up (%s): the stream was cut (--partial accepts it)",
+                           r->header.stop);
     int64_t told = r->header.told;
     /* A stop word takes its tokens away, and many servers do not list the end token: only a full budget must be full. */
     if (told >= 0 && (uint64_t)told > r->sink.count && strcmp(r->header.stop, "length") == 0 &&

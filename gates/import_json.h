@@ -21,8 +21,8 @@ struct import_json_options {
     const char
         *logits_dtype; /* f32, bf16 or f16: the dtype of the logits behind the logprobs; NULL: unknown */
     int choice;        /* index of the choice; -1: there must be one only */
-    int partial; /* accept tokens without top-2, fewer tokens than the server counted, text without logprobs; what is
-                  * missing is marked or counted */
+    int partial; /* accept tokens without top-2, fewer tokens than the server counted, text without logprobs, an answer that
+                  * the server gave up; what is missing is marked or counted */
 };
 
 /* extra stands beside the provenance that the answer implies (model, stop, n_requested, sampler when it is told); another

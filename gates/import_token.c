@@ -10,8 +10,6 @@
 
 #define ID_MAX (1 << 24) /* the largest vocabulary a dump may have */
 #define SHOWN  48        /* bytes of a token that a message quotes */
-#define LOGPROB_OVER                                                                                         \
-    1e-3 /* a logprob above 0 by more than rounding is no logprob, and two that differ by more are two */
 
 static const char *shown(const struct import_candidate *c, char out[SHOWN]) {
     (void)table_escape(c->text, c->n, 0, 0, out, SHOWN);
@@ -116,7 +114,7 @@ static enum status check_token(const struct import_sink *s, const struct import_
             return feed_refuse(s->source, t->place, err,
                                "token %" PRIu64 ": id %d is '%s', and '%s' among the candidates", s->count,
                                (int)c->id, shown(c, one), shown(b, two));
-        if (fabs(c->logprob - b->logprob) > LOGPROB_OVER)
+        if (fabs(c->logprob - b->logprob) > IMPORT_LOGPROB_OVER)
             return feed_refuse(s->source, t->place, err,
                                "token %" PRIu64 ": its logprob is %.9g, and %.9g among the candidates",
                                s->count, c->logprob, b->logprob);
@@ -141,7 +139,7 @@ static enum status resolve_all(struct import_sink *s, struct import_token *t, st
 
 static enum status check_logprob(const struct import_sink *s, const struct import_token *t, double logprob,
                                  struct err *err) {
-    if (logprob <= LOGPROB_OVER && isfinite((float)logprob)) return STATUS_OK;
+    if (logprob <= IMPORT_LOGPROB_OVER && isfinite((float)logprob)) return STATUS_OK;
     return feed_refuse(s->source, t->place, err, "token %" PRIu64 ": %.9g is no logprob", s->count, logprob);
 }
 

@@ -10,6 +10,9 @@
 #include "gates/import_ids.h"
 #include "gates/import_json.h"
 
+/* A logprob above 0 by more than rounding is no logprob, and two that differ by more are two. */
+#define IMPORT_LOGPROB_OVER 1e-3
+
 struct import_candidate {
     const uint8_t *text;
     size_t n;

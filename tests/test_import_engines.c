@@ -55,6 +55,18 @@ Test(import_engines, the_shapes_of_sglang_are_read) {
     as_the_first("sglang-shape-chat.json", &with_ids, 1);
 }
 
+/* No recording: the fields that trtllm-serve's classes have, written by hand, with the numbers of vLLM's. */
+Test(import_engines, the_shapes_of_tensorrt_llm_are_read) {
+    as_the_first("trtllm-shape-completions.json", &with_ids, 1);
+    as_the_first("trtllm-shape-completions.sse", &with_ids, 1);
+    as_the_first("trtllm-shape-chat.json", &with_ids, 1);
+    as_the_first("trtllm-shape-chat.sse", &with_ids, 1);
+    dump *d = recorded("trtllm-shape-chat.sse", &plain);
+    cr_assert_str_eq(provenance_get(dump_provenance(d), "stop"), "length");
+    cr_assert_str_eq(provenance_get(dump_provenance(d), "import.tokens_told"), "64");
+    dump_close(d);
+}
+
 /* return_tokens_as_token_ids names candidates by id, and gives them the bytes of that name. */
 Test(import_engines, vllm_ids_need_no_tokenizer) {
     as_the_first("vllm-f32-ids-completions.json", &plain, 0);
@@ -190,4 +202,91 @@ Test(import_engines, provenance_is_not_told_twice_in_two_ways) {
                  STATUS_USAGE);
     cr_assert(strstr(err.message, "the file says stop=length, and -P says eos") != NULL, "%s", err.message);
     provenance_free(&extra);
+}
+
+/* ---- what one server does and another does not -------------------------------------------------------------------------- */
+
+#define CHAT(entries, reason)                                                                                \
+    "{\"choices\":[{\"index\":0,\"message\":{\"content\":\"x\"},\"logprobs\":{\"content\":[" entries         \
+    "]},\"finish_reason\":\"" reason "\"}]}"
+#define MAP(token, logprob, top)                                                                             \
+    "{\"choices\":[{\"index\":0,\"text\":\"" token                                                           \
+    "\",\"logprobs\":{\"text_offset\":[0],\"token_logprobs\":[" logprob "],\"tokens\":[\"" token             \
+    "\"],\"top_logprobs\":[" top "]},\"finish_reason\":\"length\"}]}"
+#define TWO                                                                                                  \
+    "[{\"token\":\"a\",\"logprob\":-0.5,\"bytes\":[97]},{\"token\":\"b\",\"logprob\":-1.5,\"bytes\":[98]}]"
+#define PLAIN_ENTRY "{\"token\":\"a\",\"logprob\":-0.5,\"bytes\":[97],\"top_logprobs\":" TWO "}"
+
+static struct dump_record first_of(const char *text, const struct import_json_options *o) {
+    struct err err = {""};
+    dump *d = NULL;
+    cr_assert_eq(import_text(text, o, &d, &err), STATUS_OK, "%s", err.message);
+    struct dump_record r = *dump_record_at(d, 0);
+    dump_close(d);
+    return r;
+}
+
+static void top_is(struct dump_record r, float first, float second) {
+    cr_assert((r.flags & (DUMP_NO_TOP1 | DUMP_NO_TOP2)) == 0, "top-2 is absent");
+    cr_assert_float_eq(r.logit1, first, 1e-6, "top-1 %g", (double)r.logit1);
+    cr_assert_float_eq(r.logit2, second, 1e-6, "top-2 %g", (double)r.logit2);
+}
+
+/* TensorRT-LLM and SGLang encode the decoded text: of half a character that is U+FFFD, which no token has. */
+Test(import_engines, bytes_of_a_replaced_character_are_not_the_tokens) {
+    const char *text =
+        CHAT("{\"token\":\"\\ufffd\",\"logprob\":-0.5,\"bytes\":[239,191,189],\"top_logprobs\":["
+             "{\"token\":\"\\ufffd\",\"logprob\":-0.5,\"bytes\":[239,191,189]},"
+             "{\"token\":\"\\ufffd\",\"logprob\":-2.5,\"bytes\":[239,191,189]}]}",
+             "length");
+    struct dump_record r = first_of(text, &with_ids);
+    cr_assert((r.flags & DUMP_NO_ID) != 0 && r.token == -1, "an id was made up");
+    top_is(r, -0.5f, -2.5f);
+}
+
+/* A map of texts holds one of two tokens with the same text: not always the one that was chosen. */
+Test(import_engines, a_map_of_texts_that_lost_the_chosen_token) {
+    top_is(first_of(MAP("\\ufffd", "-0.1", "{\" a\":-2,\"\\ufffd\":-3}"), &plain), -0.1f, -2.0f);
+    top_is(first_of(MAP("the", "-0.1", "{\"the\":-3,\" a\":-2}"), &plain), -0.1f, -2.0f);
+    top_is(first_of(MAP("the", "-2.5", "{\"the\":-0.1,\"a\":-2}"), &plain), -0.1f, -2.0f);
+    top_is(first_of(MAP("the", "-0.10004", "{\"the\":-0.1,\"a\":-2}"), &plain), -0.1f, -2.0f); /* rounding */
+}
+
+/* -9999 is no logprob: vLLM writes it for an end token that its mask took from the candidates, TensorRT-LLM for minus infinity. */
+Test(import_engines, a_logprob_that_stands_for_none_is_none) {
+    static const struct import_json_options partial = {NULL, NULL, -1, 1};
+    const char *none = CHAT("{\"token\":\"\",\"logprob\":-9999.0,\"bytes\":[],\"top_logprobs\":[]}", "stop");
+    refused(none, &plain, "token 0: top-2 is missing");
+    struct dump_record r = first_of(none, &partial);
+    cr_assert_eq(r.flags & (DUMP_NO_TOP1 | DUMP_NO_TOP2), DUMP_NO_TOP1 | DUMP_NO_TOP2);
+    refused(MAP("a", "-0.1", "{\"a\":-0.1,\"b\":-9999.0}"), &plain, "token 0: top-2 is missing");
+    top_is(first_of(MAP("a", "-9999.0", "{\"b\":-0.1,\"c\":-2}"), &plain), -0.1f, -2.0f);
+    /* TensorRT-LLM without top_logprobs; its PyTorch backend with one logprob a token */
+    refused(CHAT("{\"token\":\"a\",\"logprob\":-0.5,\"bytes\":[97],\"top_logprobs\":null}", "stop"), &plain,
+            "token 0: top-2 is missing");
+    refused("{\"choices\":[{\"index\":0,\"text\":\"a\",\"logprobs\":{\"text_offset\":[0],\"token_logprobs\":["
+            "-0.5],"
+            "\"tokens\":[\"a\"],\"top_logprobs\":[]},\"finish_reason\":\"length\"}]}",
+            &plain, "token 0: top-2 is missing");
+}
+
+Test(import_engines, an_answer_that_was_given_up_is_no_answer) {
+    static const struct import_json_options partial = {NULL, NULL, -1, 1};
+    refused(CHAT(PLAIN_ENTRY, "abort"), &plain, "the server gave up (abort): the stream was cut");
+    refused(CHAT(PLAIN_ENTRY, "timeout"), &plain, "the server gave up (timeout)");
+    refused(CHAT(PLAIN_ENTRY, "not_finished"), &plain, "the server gave up (not_finished)");
+    taken(CHAT(PLAIN_ENTRY, "abort"), &partial);
+    taken(CHAT(PLAIN_ENTRY, "tool_calls"), &plain);
+    refused("{\"object\":\"error\",\"message\":\"too "
+            "long\",\"type\":\"BadRequestError\",\"param\":null,\"code\":400}",
+            &plain, "the server answered with an error: too long");
+}
+
+Test(import_engines, the_native_answer_of_sglang_is_refused_with_what_to_ask) {
+    refused("{\"text\":\" "
+            "a\",\"output_ids\":[259],\"meta_info\":{\"id\":\"x\",\"finish_reason\":{\"type\":\"length\","
+            "\"length\":1},\"completion_tokens\":1,\"output_token_logprobs\":[[-0.1,259,null]],"
+            "\"output_top_logprobs\":[[[-0.1,259,null],[-2.0,262,null]]]}}",
+            &plain,
+            "SGLang's own /generate is not read here: ask its /v1/completions or /v1/chat/completions");
 }
