@@ -6,6 +6,16 @@
 
 TestSuite(dump_damage, .init = make_folder, .fini = remove_folder);
 
+/* The bytes of a whole dump of n_records; *records: where they begin in it (NULL: not asked). */
+static uint8_t *whole_dump(uint64_t n_records, int top_k, int n_logits, size_t *n, uint64_t *records) {
+    dump_writer *w = begin(file_path, top_k, n_logits);
+    add_records(w, n_records, top_k, n_logits);
+    dump_close(finish(w));
+    uint8_t *bytes = file_bytes(n);
+    if (records != NULL) memcpy(records, bytes + 48, sizeof *records);
+    return bytes;
+}
+
 static void refused(const uint8_t *bytes, size_t n, const char *what, size_t at, struct err *err) {
     dump *d = NULL;
     enum status s = dump_open_memory(bytes, n, "x.fgd", &d, err);
@@ -15,11 +25,8 @@ static void refused(const uint8_t *bytes, size_t n, const char *what, size_t at,
 }
 
 Test(dump_damage, cut_at_every_byte_extended_or_one_byte_changed_is_refused, .timeout = 60) {
-    dump_writer *w = begin(file_path, 2, 3);
-    add_records(w, 40, 2, 3);
-    dump_close(finish(w));
     size_t n = 0;
-    uint8_t *bytes = file_bytes(&n);
+    uint8_t *bytes = whole_dump(40, 2, 3, &n, NULL);
     struct err err = {""};
     for (size_t cut = 0; cut < n; cut++) refused(bytes, cut, "cut", cut, &err);
     for (size_t at = 0; at < n; at++) {
@@ -41,13 +48,9 @@ Test(dump_damage, cut_at_every_byte_extended_or_one_byte_changed_is_refused, .ti
 }
 
 Test(dump_damage, the_first_bad_block_is_named_with_its_offset_and_records) {
-    dump_writer *w = begin(file_path, 0, 0);
-    add_records(w, 3000, 0, 0);
-    dump_close(finish(w));
     size_t n = 0;
-    uint8_t *bytes = file_bytes(&n);
     uint64_t records = 0;
-    memcpy(&records, bytes + 48, sizeof records);
+    uint8_t *bytes = whole_dump(3000, 0, 0, &n, &records);
     struct err err = {""};
     char want[160];
     bytes[records + 1024 * 64 + 77] ^= 16;
@@ -69,11 +72,8 @@ static void says(uint8_t *bytes, size_t n, size_t at, const char *part) {
 }
 
 Test(dump_damage, damage_is_told_by_the_part_it_is_in) {
-    dump_writer *w = begin(file_path, 0, 0);
-    add_records(w, 3000, 0, 0);
-    dump_close(finish(w));
     size_t n = 0;
-    uint8_t *bytes = file_bytes(&n);
+    uint8_t *bytes = whole_dump(3000, 0, 0, &n, NULL);
     struct err err = {""};
     says(bytes, n, 3, "not a forkgate dump");
     says(bytes, n, 70, "block: 0, the header (byte offset 0)");
@@ -91,13 +91,9 @@ Test(dump_damage, damage_is_told_by_the_part_it_is_in) {
 
 /* Field case A17: a golden of 100 records, cut or glued in six ways. */
 Test(dump_damage, case_a17_golden_cut_in_the_middle_of_a_record) {
-    dump_writer *w = begin(file_path, 0, 0);
-    add_records(w, 100, 0, 0);
-    dump_close(finish(w));
     size_t n = 0;
-    uint8_t *bytes = file_bytes(&n);
     uint64_t records = 0;
-    memcpy(&records, bytes + 48, sizeof records);
+    uint8_t *bytes = whole_dump(100, 0, 0, &n, &records);
     struct err err = {""};
     char place[96];
 

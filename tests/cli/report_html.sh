@@ -3,14 +3,9 @@
 # takes it; without a Chromium that part says SKIP and exits 77.
 # usage: report_html.sh FORKGATE [browser]
 forkgate=$1
-browser=${2-}
 here=$(cd "$(dirname "$0")/../.." && pwd)
 . "$(dirname "$0")/expect.sh"
-chromium=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)
-if [ -n "$browser" ] && { [ -z "$chromium" ] || ! command -v python3 >/dev/null; }; then
-  echo "SKIP: no Chromium or no python3 to look at the page with"
-  exit 77
-fi
+. "$here/tests/cli/chromium.sh"
 
 # two streams with hostile texts that fork at token 3, and an explanation and a fault matrix as their commands write them
 hostile='</p><script>alert(1)</script>'

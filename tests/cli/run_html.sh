@@ -3,14 +3,9 @@
 # texts, the gaps and the fault matrix. With a second argument a browser looks at it (no Chromium: SKIP, exit 77).
 # usage: run_html.sh FORKGATE [browser]
 forkgate=$1
-browser=${2-}
 here=$(cd "$(dirname "$0")/../.." && pwd)
 . "$(dirname "$0")/expect.sh"
-chromium=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)
-if [ -n "$browser" ] && { [ -z "$chromium" ] || ! command -v python3 >/dev/null; }; then
-  echo "SKIP: no Chromium or no python3 to look at the page with"
-  exit 77
-fi
+. "$here/tests/cli/chromium.sh"
 kept() { ls -d "${TMPDIR:-/tmp}"/forkgate-run* 2>/dev/null | wc -l; }
 export TMPDIR=$work
 
