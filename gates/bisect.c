@@ -115,6 +115,10 @@ static enum status test_binary(void *ctx, int i, enum bisect_outcome *out, struc
 }
 
 enum status bisect_run(const struct bisect_request *r, struct bisect_result *out, struct err *err) {
+    if (!r->stream_only && (dump_flags(r->golden) & DUMP_NO_HASH) != 0)
+        return err_set(
+            err, STATUS_USAGE,
+            "bisect: the golden has no hashes of its rows of logits: only tokens can be compared (--stream)");
     struct bisect_request copy = *r; /* the test function takes a plain pointer */
     struct err
         unread; /* a build that is not there, or cannot be read, is judged like any other: it will not start */

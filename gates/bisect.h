@@ -63,7 +63,7 @@ struct bisect_request {
 };
 
 /* Runs `BINARY generate` on the golden's prompt, options and sampler and compares record by record. STATUS_USAGE when the
- * state file belongs to another golden or another question. */
+ * state file belongs to another golden or another question, or the golden lacks row hashes that are asked for. */
 enum status bisect_run(const struct bisect_request *r, struct bisect_result *out, struct err *err);
 
 /* One build judged, without the state file. */

@@ -8,23 +8,30 @@
 #include <unistd.h>
 
 #include "gates/bisect.h"
+#include "gates/child_engine.h"
 #include "gates/file_out.h"
+#include "gates/shell_word.h"
 #include "gates/table.h"
+
+#define QUESTION_BYTES 512
 
 enum column { BINARY, HASH, OUTCOME, STEP, REASON, COLUMNS };
 static const char *const columns[COLUMNS] = {"binary", "xxh3", "outcome", "step", "reason"};
 
-/* One line that names the question: equal lines, equal answers. */
-static void question(const struct bisect_request *r, char out[512]) {
-    char golden[HASH_TEXT_BYTES], geometry[96];
-    const struct backend_config *c = &r->config->compute;
+/* One line that names the question: equal lines, equal answers. Options that may not change a bit are in it too: a build
+ * may be searched for because they do. */
+static void question(const struct bisect_request *r, char out[QUESTION_BYTES]) {
+    char golden[HASH_TEXT_BYTES];
+    struct child_args options;
     struct hash128 h = dump_content_hash(r->golden);
     hash_format(&h, golden);
-    geometry_format(&c->geometry, geometry, sizeof geometry);
-    (void)snprintf(
-        out, 512, "forkgate bisect 1: golden %s, %s, n %d, runs %d, route %s, %s, kv %s, %s, backend %d",
-        golden, r->stream_only ? "stream" : "stream and logits", r->n_tokens, r->runs, route_name(c->route),
-        arch_name(c->arch), kv_dtype_name(r->config->kv), geometry, (int)r->config->backend);
+    (void)snprintf(out, QUESTION_BYTES, "forkgate bisect 2: golden %s, %s, n %d, runs %d, timeout %g s,",
+                   golden, r->stream_only ? "stream" : "stream and logits", r->n_tokens, r->runs,
+                   r->timeout_s);
+    memset(&options, 0, sizeof options);
+    child_add_engine(&options, r->config);
+    for (int i = 0; i < options.n; i++) (void)shell_word_add(out, QUESTION_BYTES, options.argv[i]);
+    child_args_free(&options);
 }
 
 static enum bisect_outcome outcome_from(const char *name) {
@@ -54,7 +61,7 @@ static enum status take_row(const struct bisect_request *r, const table *t, size
 }
 
 static enum status take_table(const struct bisect_request *r, const table *t, struct err *err) {
-    char wanted[512];
+    char wanted[QUESTION_BYTES];
     int at[COLUMNS];
     question(r, wanted);
     if (table_notes(t) != 1 || strcmp(table_note(t, 0), wanted) != 0)
@@ -88,7 +95,7 @@ static void put_item(table_writer *w, const struct bisect_item *item) {
 
 /* Written whole or not at all: an interrupted run leaves the old state or the new one. */
 enum status bisect_state_save(const struct bisect_request *r, struct err *err) {
-    char note[512], *text = NULL;
+    char note[QUESTION_BYTES], *text = NULL;
     size_t bytes = 0;
     table_writer *w = NULL;
     FILE *f = open_memstream(&text, &bytes);

@@ -105,7 +105,9 @@ static void script(const char *name, const char *body) {
     cr_assert_eq(chmod(path, 0700), 0);
 }
 
-/* tokens 1..n with row hashes of seed + i; from `fork` on other tokens, from `drift` on other hashes */
+/* tokens 1..n with row hashes of seed + i; from `fork` on other tokens, from `drift` on other hashes; nan_at UNHASHED: no
+ * hashes at all */
+#define UNHASHED (-2)
 static void make_dump(const char *name, int n, int fork, int drift, int nan_at) {
     char path[512];
     struct provenance p;
@@ -124,6 +126,7 @@ static void make_dump(const char *name, int n, int fork, int drift, int nan_at) 
         r.id1 = r.token;
         r.id2 = 0;
         r.logit1 = 2.0f;
+        if (nan_at == UNHASHED) r.flags = DUMP_NO_HASH;
         if (i == nan_at) memset(&r.logit1, 0xff, sizeof r.logit1);
         r.row = hash_bytes(&seed, sizeof seed);
         cr_assert_eq(dump_writer_add(w, &r, (const uint8_t *)"x", 1, NULL, NULL, &err), STATUS_OK, "%s",
@@ -282,12 +285,57 @@ Test(builds, the_state_file_is_used_again_for_the_same_question_only) {
               r.last_good, r.first_bad);
     cr_assert(again.items[0].reused && again.items[3].reused && !again.items[1].reused);
     dump_close(again.golden);
-    open_rig(&again);
-    again.r.stream_only = 1;
-    cr_assert_eq(bisect_run(&again.r, &r, &err), STATUS_USAGE, "another question was answered");
-    cr_assert(strstr(err.message, "answers another question") != NULL, "%s", err.message);
     dump_close(first.golden);
-    dump_close(again.golden);
+}
+
+/* Every option of a build is part of the question: one that may not change a bit can be what is searched for. */
+Test(builds, another_question_is_not_answered_from_the_state_file) {
+    struct rig g;
+    struct bisect_result result;
+    struct err err = {""};
+    open_rig(&g);
+    cr_assert_eq(bisect_run(&g.r, &result, &err), STATUS_OK, "%s", err.message);
+    dump_close(g.golden);
+    for (int i = 0; i < 7; i++) {
+        open_rig(&g);
+        g.r.stream_only = i == 0;
+        g.r.runs = i == 1 ? 2 : 0;
+        g.r.timeout_s = i == 2 ? 5 : 0;
+        if (i == 3) g.config.chunk = 1;
+        if (i == 4) g.config.compute.graphs = 0;
+        if (i == 5) g.config.compute.simd = SIMD_SCALAR;
+        if (i == 6) g.config.compute.n_threads++;
+        cr_assert_eq(bisect_run(&g.r, &result, &err), STATUS_USAGE, "question %d was answered", i);
+        cr_assert(strstr(err.message, "answers another question") != NULL, "%s", err.message);
+        dump_close(g.golden);
+    }
+}
+
+/* Rows without a hash are not equal: a golden of such refuses the question, a build of such cannot be judged. */
+Test(builds, rows_without_a_hash_prove_nothing) {
+    struct rig g;
+    struct bisect_result result;
+    struct err err = {""};
+    char path[512];
+    in_folder("golden.fgd", path);
+    make_dump("unhashed.fgd", 6, 99, 99, UNHASHED);
+    make_dump("unhashed-fork.fgd", 6, 3, 99, UNHASHED);
+    copier("unhashed", "unhashed.fgd", 0);
+    copier("unhashed-fork", "unhashed-fork.fgd", 0);
+    struct bisect_item item = judge("unhashed", 0, 0);
+    cr_assert(item.outcome == BISECT_UNTESTABLE &&
+                  strstr(item.reason, "no hash of the logits at step 0") != NULL,
+              "%s: %s", bisect_outcome_name(item.outcome), item.reason);
+    cr_assert_eq((int)judge("unhashed", 1, 0).outcome, BISECT_GOOD);
+    item = judge("unhashed-fork", 0, 0);
+    cr_assert(item.outcome == BISECT_BAD && item.step == 3, "%s", item.reason);
+    make_dump("golden.fgd", 6, 99, 99, UNHASHED);
+    open_rig(&g);
+    cr_assert_eq(bisect_run(&g.r, &result, &err), STATUS_USAGE);
+    cr_assert(strstr(err.message, "no hashes of its rows") != NULL, "%s", err.message);
+    g.r.stream_only = 1;
+    cr_assert_eq(bisect_run(&g.r, &result, &err), STATUS_OK, "%s", err.message);
+    dump_close(g.golden);
 }
 
 Test(builds, a_file_hash_is_the_hash_of_its_bytes) {
