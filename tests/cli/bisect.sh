@@ -30,7 +30,7 @@ has out 'first bad   ./b5 (5 of 6), after ./b4'
 has out 'next        forkgate explain golden.fgd --binary-a ./b4 --binary-b ./b5'
 last out 'forkgate: FIRST BAD ./b5'
 lines err 0
-head -n 1 s.csv | grep -q '^# forkgate bisect 1: golden ' || fail 'the state names its question'
+head -n 1 s.csv | grep -q '^# forkgate bisect 2: golden ' || fail 'the state names its question'
 
 # again: everything is known, nothing runs
 mv ran ran.first
