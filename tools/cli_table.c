@@ -16,7 +16,7 @@ static const struct cli_table *table_of(const struct argp *argp) {
 }
 
 static int key_of(const struct cli_table *t, const struct cli_option *o) {
-    return o->key != 0 ? o->key : KEY + (int)(o - t->options);
+    return o->key != 0 || o->kind == CLI_HEAD ? o->key : KEY + (int)(o - t->options);
 }
 
 const struct argp_option *cli_options(const struct argp *argp, struct argp_option room[CLI_OPTIONS_MAX + 1]) {
@@ -65,6 +65,7 @@ static void store(struct argp_state *state, const struct cli_option *o, void *ar
                    o->name);
     switch (o->kind) {
     case CLI_TEXT:
+        if (o->rule == CLI_ONE && *(const char **)at != NULL) argp_error(state, "%s is given twice", option);
         *(const char **)at = arg;
         break;
     case CLI_INT:
@@ -82,6 +83,7 @@ static void store(struct argp_state *state, const struct cli_option *o, void *ar
     case CLI_CALL:
         o->call(state, args, arg);
         break;
+    case CLI_HEAD:
     case CLI_END:
         break;
     }
@@ -90,7 +92,8 @@ static void store(struct argp_state *state, const struct cli_option *o, void *ar
 static void check(struct argp_state *state, const struct cli_table *t, void *args) {
     for (const struct cli_option *o = t->options; o->kind != CLI_END; o++) {
         void *at = (char *)args + o->at;
-        if (o->needed && *(const char **)at == NULL) argp_error(state, "give --%s %s", o->name, o->arg);
+        if (o->rule == CLI_MUST && *(const char **)at == NULL)
+            argp_error(state, "give --%s %s", o->name, o->arg);
     }
     if (t->check != NULL) t->check(state, args);
 }

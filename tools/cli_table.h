@@ -12,7 +12,12 @@
 
 #define CLI_OPTIONS_MAX 32
 
-enum cli_kind { CLI_END, CLI_TEXT, CLI_INT, CLI_U64, CLI_REAL, CLI_CALL };
+enum cli_kind { CLI_END, CLI_HEAD, CLI_TEXT, CLI_INT, CLI_U64, CLI_REAL, CLI_CALL };
+enum cli_rule {
+    CLI_FREE,
+    CLI_MUST,
+    CLI_ONE
+}; /* the last one counts; must be given; given twice is an error */
 
 typedef void cli_take(struct argp_state *state, void *args, char *arg);
 
@@ -25,19 +30,22 @@ struct cli_option {
     size_t at; /* of the field in the command's arguments; this and the rest: CLI_AT, CLI_NEEDED, .. */
     enum cli_kind kind;
     double low, high;
-    int needed;
+    enum cli_rule rule; /* of text */
     cli_take *call;
 };
 
 #define CLI_KIND(T, field)                                                                                   \
     _Generic(((T *)0)->field, const char *: CLI_TEXT, int: CLI_INT, enum table_eol: CLI_INT, uint64_t: CLI_U64, double: CLI_REAL)
-#define CLI_AT(T, field) offsetof(T, field), CLI_KIND(T, field), 0, 0, 0, NULL
-/* Text that must be given. */
-#define CLI_NEEDED(T, field)            offsetof(T, field), CLI_KIND(T, field), 0, 0, 1, NULL
-#define CLI_WITHIN(T, field, low, high) offsetof(T, field), CLI_KIND(T, field), low, high, 0, NULL
-#define CLI_BY(function)                0, CLI_CALL, 0, 0, 0, function
+#define CLI_AT(T, field)                offsetof(T, field), CLI_KIND(T, field), 0, 0, CLI_FREE, NULL
+#define CLI_NEEDED(T, field)            offsetof(T, field), CLI_KIND(T, field), 0, 0, CLI_MUST, NULL
+#define CLI_ONCE(T, field)              offsetof(T, field), CLI_KIND(T, field), 0, 0, CLI_ONE, NULL
+#define CLI_WITHIN(T, field, low, high) offsetof(T, field), CLI_KIND(T, field), low, high, CLI_FREE, NULL
+#define CLI_BY(function)                0, CLI_CALL, 0, 0, CLI_FREE, function
+/* A line above the options of a group. */
+#define CLI_HEADER(doc, group)                                                                               \
+    { NULL, 0, NULL, doc, group, 0, CLI_HEAD, 0, 0, CLI_FREE, NULL }
 #define CLI_LAST                                                                                             \
-    { NULL, 0, NULL, NULL, 0, 0, CLI_END, 0, 0, 0, NULL }
+    { NULL, 0, NULL, NULL, 0, 0, CLI_END, 0, 0, CLI_FREE, NULL }
 
 /* A command's argp that carries its table: &arguments.argp goes wherever an argp goes. Where it has children, they are given the
  * command's arguments, which then begin with the children's struct (cli_engine). */

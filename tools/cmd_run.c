@@ -5,14 +5,18 @@
 #include <unistd.h>
 
 #include "gates/under.h"
+#include "tools/cli_table.h"
 #include "tools/commands.h"
 #include "tools/run_reports.h"
 #include "tools/run_rounds.h"
 
+enum { BATTERY_SMALL, BATTERY_QUICK, BATTERY_FULL }; /* in the order of --battery's words */
+
 struct run_args {
     struct cli_engine engine;
     int tiers[RUNNER_TIERS];
-    int full, small, keep_going, verbose, list, jobs, repeat;
+    int battery; /* BATTERY_SMALL, .. */
+    int keep_going, verbose, list, jobs, repeat;
     struct run_reports reports;
     const char *only;
     char command[1024]; /* as it was given */
@@ -20,55 +24,65 @@ struct run_args {
     int class_fa, tiers_given;
 };
 
-enum {
-    OPT_TIER = 0x300,
-    OPT_BATTERY,
-    OPT_KEEP_GOING,
-    OPT_ONLY,
-    OPT_JOBS,
-    OPT_LIST,
-    OPT_CLASS,
-    OPT_CAUSE,
-    OPT_BASE,
-    OPT_ENGINE,
-    OPT_UNDER,
-    OPT_REPEAT
-};
-
-static const struct argp_option options[] = {
-    {"tier", OPT_TIER, "LIST", 0,
-     "parity,suite,identity,tolerance,perf (default: the first three; with --class fa the first four)", 1},
-    {"class", OPT_CLASS, "bitwise|fa", 0, "what kind of change this is (default bitwise)", 1},
-    {"cause", OPT_CAUSE, "TEXT", 0, "class fa: why the bits cannot be kept", 1},
-    {"base", OPT_BASE, "DUMPS|BINARY|COMMAND", 0,
-     "judge streams and speed against this (default: goldens; the default geometry of this build)", 1},
-    {"engine-cmd", OPT_ENGINE, "'.. {prompt} {n} {out} {follow}'", 0,
-     "tolerance: the candidate is another engine", 1},
-    {"battery", OPT_BATTERY, "small|quick|full", 0,
-     "how many cases and prompts (default quick; tier tolerance decides nothing on small)", 1},
-    {"only", OPT_ONLY, "GATE[/CASE]", 0, "one gate, or its cases whose text contains CASE", 1},
-    {"under", OPT_UNDER, "memcheck|racecheck|initcheck|synccheck", 0,
-     "parity on the device, each gate under this tool of compute-sanitizer", 1},
-    {"repeat", OPT_REPEAT, "N", 0, "run everything N times, 1 to 1000; every round counts (control runs)", 1},
-    {"keep-going", OPT_KEEP_GOING, NULL, 0, "run later tiers after a red one", 1},
-    {"jobs", OPT_JOBS, "N", 0, "gates at a time, 1 to 16 (default: online cores on cpu, 1 on cuda)", 1},
-    {"list", OPT_LIST, NULL, 0, "list the gates and their claims, run nothing", 1},
-    {"verbose", 'v', NULL, 0, "show every check", 1},
-    {NULL, 0, NULL, 0, NULL, 0}};
-
-static void parse_tiers(struct argp_state *state, const char *list, int tiers[RUNNER_TIERS]) {
-    memset(tiers, 0, sizeof(int) * RUNNER_TIERS);
-    for (const char *p = list; *p != '\0';) {
+static void take_tiers(struct argp_state *state, void *args, char *arg) {
+    struct run_args *a = args;
+    memset(a->tiers, 0, sizeof a->tiers);
+    a->tiers_given = 1;
+    if (*arg == '\0') argp_error(state, "--tier: want parity, suite, identity, tolerance or perf");
+    for (const char *p = arg; *p != '\0';) {
         char name[16];
         size_t n = strcspn(p, ",");
         (void)snprintf(name, sizeof name, "%.*s", (int)(n < 15 ? n : 15), p);
         int tier = tier_from_name(name);
         if (tier < 0) argp_error(state, "--tier %s: want parity, suite, identity, tolerance or perf", name);
-        tiers[tier] = 1;
+        a->tiers[tier] = 1;
         p += n;
         if (*p == ',') p++;
     }
 }
+
+static void take_under(struct argp_state *state, void *args, char *arg) {
+    struct run_args *a = args;
+    a->under = arg;
+    if (!under_is_tool(arg))
+        argp_error(state, "--under %s: want memcheck, racecheck, initcheck or synccheck", arg);
+}
+
+static const struct cli_option options[] = {
+    {"tier", 0, "LIST",
+     "parity,suite,identity,tolerance,perf (default: the first three; with --class fa the first four)", 0,
+     CLI_BY(take_tiers)},
+    {"class", 0, "bitwise|fa", "what kind of change this is (default bitwise)", 0,
+     CLI_AT(struct run_args, class_fa)},
+    {"cause", 0, "TEXT", "class fa: why the bits cannot be kept", 0, CLI_AT(struct run_args, cause)},
+    {"base", 0, "DUMPS|BINARY|COMMAND",
+     "judge streams and speed against this (default: goldens; the default geometry of this build)", 0,
+     CLI_AT(struct run_args, base)},
+    {"engine-cmd", 0, "'.. {prompt} {n} {out} {follow}'", "tolerance: the candidate is another engine", 0,
+     CLI_AT(struct run_args, engine_cmd)},
+    {"battery", 0, "small|quick|full",
+     "how many cases and prompts (default quick; tier tolerance decides nothing on small)", 0,
+     CLI_AT(struct run_args, battery)},
+    {"only", 0, "GATE[/CASE]", "one gate, or its cases whose text contains CASE", 0,
+     CLI_AT(struct run_args, only)},
+    {"under", 0, "memcheck|racecheck|initcheck|synccheck",
+     "parity on the device, each gate under this tool of compute-sanitizer", 0, CLI_BY(take_under)},
+    {"repeat", 0, "N", "run everything N times, 1 to 1000; every round counts (control runs)", 0,
+     CLI_WITHIN(struct run_args, repeat, 1, 1000)},
+    {"keep-going", 0, NULL, "run later tiers after a red one", 0, CLI_AT(struct run_args, keep_going)},
+    {"jobs", 0, "N", "gates at a time, 1 to 16 (default: online cores on cpu, 1 on cuda)", 0,
+     CLI_WITHIN(struct run_args, jobs, 1, 16)},
+    {"list", 0, NULL, "list the gates and their claims, run nothing", 0, CLI_AT(struct run_args, list)},
+    {"verbose", 'v', NULL, "show every check", 0, CLI_AT(struct run_args, verbose)},
+    CLI_HEADER("Reports:", 1),
+    {"csv", 0, "FILE", "write every check as a CSV row", 1, CLI_ONCE(struct run_args, reports.csv)},
+    {"junit", 0, "FILE", "write JUnit XML", 1, CLI_ONCE(struct run_args, reports.junit)},
+    {"html", 0, "FILE", "write one self-contained HTML file", 1, CLI_ONCE(struct run_args, reports.html)},
+    {"summary-md", 0, "FILE", "write a Markdown job summary (at most 1 MiB)", 1,
+     CLI_ONCE(struct run_args, reports.summary)},
+    {"format", 0, "text|github", "github: annotation lines too (default when GITHUB_ACTIONS is true)", 1,
+     CLI_AT(struct run_args, reports.github)},
+    CLI_LAST};
 
 /* --under is about device kernels: tier parity, alone. */
 static void check_under(struct run_args *a, struct argp_state *state) {
@@ -117,106 +131,65 @@ static void check_together(struct run_args *a, struct argp_state *state) {
     }
 }
 
-/* What kind of change is judged, and against what. */
-static error_t parse_change(int key, char *arg, struct argp_state *state, struct run_args *a) {
-    switch (key) {
-    case OPT_CLASS:
-        a->class_fa = strcmp(arg, "fa") == 0;
-        if (!a->class_fa && strcmp(arg, "bitwise") != 0)
-            argp_error(state, "--class %s: want bitwise or fa", arg);
-        return 0;
-    case OPT_CAUSE:
-        a->cause = arg;
-        return 0;
-    case OPT_BASE:
-        a->base = arg;
-        return 0;
-    case OPT_ENGINE:
-        a->engine_cmd = arg;
-        return 0;
-    case OPT_UNDER:
-        a->under = arg;
-        if (!under_is_tool(arg))
-            argp_error(state, "--under %s: want memcheck, racecheck, initcheck or synccheck", arg);
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument '%s'", arg);
-        return 0;
-    case ARGP_KEY_END:
-        check_together(a, state);
-        check_under(a, state);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+/* How far apart two names are: letters that one has and the other lacks, in any order. */
+static int letters_apart(const char *a, const char *b) {
+    int seen[256] = {0}, apart = 0;
+    for (; *a != '\0'; a++) seen[(unsigned char)*a]++;
+    for (; *b != '\0'; b++) seen[(unsigned char)*b]--;
+    for (int i = 0; i < 256; i++) apart += abs(seen[i]);
+    return apart;
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state) {
-    struct run_args *a = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &a->reports;
-        state->child_inputs[1] = &a->engine;
-        return 0;
-    case OPT_TIER:
-        parse_tiers(state, arg, a->tiers);
-        a->tiers_given = 1;
-        return 0;
-    case OPT_BATTERY:
-        a->full = strcmp(arg, "full") == 0;
-        a->small = strcmp(arg, "small") == 0;
-        if (!a->full && !a->small && strcmp(arg, "quick") != 0)
-            argp_error(state, "--battery %s: want small, quick or full", arg);
-        return 0;
-    case OPT_ONLY:
-        a->only = arg;
-        return 0;
-    case OPT_KEEP_GOING:
-        a->keep_going = 1;
-        return 0;
-    case OPT_JOBS:
-        a->jobs = cli_number(state, "--jobs", arg, 1, 16);
-        return 0;
-    case OPT_REPEAT:
-        a->repeat = cli_number(state, "--repeat", arg, 1, 1000);
-        return 0;
-    case OPT_LIST:
-        a->list = 1;
-        return 0;
-    case 'v':
-        a->verbose = 1;
-        return 0;
-    default:
-        return parse_change(key, arg, state, a);
+/* A gate that is not there, or that no selected tier has: nothing would run. */
+static void check_only(const struct run_args *a, struct argp_state *state) {
+    char near[400] = "", name[64];
+    const struct gate *named = NULL;
+    size_t used = 0;
+    if (a->only == NULL || a->list) return;
+    (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(a->only, "/"), a->only);
+    for (int i = 0; gate_registry[i] != NULL; i++) {
+        const char *id = gate_registry[i]->id;
+        if (runner_selects_gate(a->only, id)) named = gate_registry[i];
+        if (used + strlen(id) + 16 < sizeof near &&
+            (strstr(id, name) != NULL || letters_apart(id, name) <= 3))
+            used += (size_t)snprintf(near + used, sizeof near - used, "%s%s",
+                                     used > 0 ? ", " : "; near it: ", id);
     }
+    if (named == NULL)
+        argp_error(state, "--only %s: no such gate%s; forkgate run --list has all", name, near);
+    else if (!a->tiers[named->tier])
+        argp_error(state, "--only %s: tier %s is not selected (--tier %s)", name, tier_name(named->tier),
+                   tier_name(named->tier));
 }
 
-static const struct argp_child children[] = {
-    {&run_reports_argp, 0, "Reports:", 1}, {&cli_engine_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
-static const struct argp argp = {
-    options,
-    parse,
-    "",
-    "Runs the gate tiers on the candidate: parity (are the numbers right?), suite (did anything else "
-    "break?), identity "
-    "(is the path on the rails?). Engine options are the candidate's; goldens are those of the default "
-    "geometry.\v"
-    "Examples:\n"
-    "  forkgate run                                    # before every merge\n"
-    "  forkgate run --tier parity --only op.attention  # one op\n"
-    "  forkgate run --geometry fa_tkv=16 --keep-going  # a tile: identity turns red\n"
-    "  forkgate run --class fa --cause 'FA_TKV 32->16' --geometry fa_tkv=16\n"
-    "  forkgate run --backend cpu,cuda                 # both; default with a GPU\n"
-    "  forkgate run --backend cuda --under memcheck    # the kernels under a tool\n"
-    "  forkgate run --tier identity --repeat 9         # control runs: one build\n"
-    "  forkgate run --battery full --csv run.csv --junit run.xml --html run.html\n"
-    "  forkgate run --format github --summary-md \"$GITHUB_STEP_SUMMARY\"  # on CI\n"
-    "Exit: 0 may land; 1 a gate failed or is blind; 2 a gate could not judge, a selected tier had no "
-    "verdict, "
-    "nothing was run, bad usage.\n",
-    children,
-    NULL,
-    NULL};
+static void check(struct argp_state *state, void *args) {
+    check_together(args, state);
+    check_under(args, state);
+    check_only(args, state);
+}
+
+static const struct cli_table arguments = {
+    CLI_ARGP(
+        "",
+        "Runs the gate tiers on the candidate: parity (are the numbers right?), suite (did anything else "
+        "break?), identity "
+        "(is the path on the rails?). Engine options are the candidate's; goldens are those of the default "
+        "geometry.\v"
+        "Examples:\n"
+        "  forkgate run                                    # before every merge\n"
+        "  forkgate run --tier parity --only op.attention  # one op\n"
+        "  forkgate run --geometry fa_tkv=16 --keep-going  # a tile: identity turns red\n"
+        "  forkgate run --class fa --cause 'FA_TKV 32->16' --geometry fa_tkv=16\n"
+        "  forkgate run --backend cpu,cuda                 # both; default with a GPU\n"
+        "  forkgate run --backend cuda --under memcheck    # the kernels under a tool\n"
+        "  forkgate run --tier identity --repeat 9         # control runs: one build\n"
+        "  forkgate run --battery full --csv run.csv --junit run.xml --html run.html\n"
+        "  forkgate run --format github --summary-md \"$GITHUB_STEP_SUMMARY\"  # on CI\n"
+        "Exit: 0 may land; 1 a gate failed or is blind; 2 a gate could not judge, a selected tier had no "
+        "verdict, "
+        "nothing was run, bad usage.\n",
+        cli_engine_children),
+    options, NULL, check};
 
 /* All rows of a run in one array, for the writers. */
 static enum status gather(const struct run_result *r, struct evidence **rows, size_t *n, struct err *err) {
@@ -242,7 +215,6 @@ static enum status tell(const struct run_args *a, const struct gate_context *ctx
     enum status s = run_reports_write(&a->reports, rows, n, a->command, ctx, err);
     if (s == STATUS_OK) s = report_sum_rows(rows, n, &sum, err);
     if (s == STATUS_OK) {
-        if (r->n == 0) fprintf(stderr, "forkgate: run: no gate is selected\n");
         run_print_end(print, r, &sum);
         report_sum_free(&sum);
     }
@@ -277,8 +249,8 @@ static struct gate_context context_of(const struct run_args *a) {
     c.config = a->engine.config;
     c.source_dir = cli_source_dir();
     c.self = cli_self();
-    c.full_battery = a->full;
-    c.small_battery = a->small;
+    c.full_battery = a->battery == BATTERY_FULL;
+    c.small_battery = a->battery == BATTERY_SMALL;
     c.only = a->only;
     c.cause = a->cause;
     c.base = a->base;
@@ -309,11 +281,12 @@ static int run(int argc, char **argv) {
     memset(&a, 0, sizeof a);
     a.tiers[TIER_PARITY] = a.tiers[TIER_SUITE] = a.tiers[TIER_IDENTITY] = 1;
     a.repeat = 1;
+    a.battery = BATTERY_QUICK;
     cli_engine_default(&a.engine);
     a.engine.many_backends = 1;
     run_reports_default(&a.reports);
     join_command(argc, argv, a.command, sizeof a.command);
-    cli_parse(&argp, argc, argv, &a);
+    cli_parse(&arguments.argp, argc, argv, &a);
     if (a.list) {
         run_print_list(gate_registry);
         return 0;
@@ -326,7 +299,7 @@ static int run(int argc, char **argv) {
     memcpy(rounds.options.tiers, a.tiers, sizeof a.tiers);
     rounds.options.keep_going = a.keep_going;
     rounds.options.class_fa = a.class_fa;
-    rounds.options.timeout_scale = a.full || a.under != NULL ? 20 : 1;
+    rounds.options.timeout_scale = a.battery == BATTERY_FULL || a.under != NULL ? 20 : 1;
     rounds.options.on_result = run_print_result;
     rounds.options.on_start = run_print_start;
     rounds.options.sink = rounds.print = &print;
@@ -336,5 +309,5 @@ static int run(int argc, char **argv) {
     return judge(&a, &print, &rounds);
 }
 
-const struct command cmd_run = {"run", "run the gate tiers on a candidate: may this change land?", &argp,
-                                run};
+const struct command cmd_run = {"run", "run the gate tiers on a candidate: may this change land?",
+                                &arguments.argp, run};

@@ -10,53 +10,6 @@
 #include "tools/report_page.h"
 #include "tools/run_page.h"
 
-enum { OPT_CSV = 0x380, OPT_JUNIT, OPT_HTML, OPT_SUMMARY, OPT_FORMAT };
-
-static const struct argp_option options[] = {
-    {"csv", OPT_CSV, "FILE", 0, "write every check as a CSV row", 0},
-    {"junit", OPT_JUNIT, "FILE", 0, "write JUnit XML", 0},
-    {"html", OPT_HTML, "FILE", 0, "write one self-contained HTML file", 0},
-    {"summary-md", OPT_SUMMARY, "FILE", 0, "write a Markdown job summary (at most 1 MiB)", 0},
-    {"format", OPT_FORMAT, "text|github", 0,
-     "github: annotation lines too (default when GITHUB_ACTIONS is true)", 0},
-    {NULL, 0, NULL, 0, NULL, 0}};
-
-/* A file that was asked for and would not be written. */
-static void once(struct argp_state *state, const char *before, const char *option) {
-    if (before != NULL) argp_error(state, "%s is given twice", option);
-}
-
-static error_t parse(int key, char *arg, struct argp_state *state) {
-    struct run_reports *r = state->input;
-    switch (key) {
-    case OPT_CSV:
-        once(state, r->csv, "--csv");
-        r->csv = arg;
-        return 0;
-    case OPT_JUNIT:
-        once(state, r->junit, "--junit");
-        r->junit = arg;
-        return 0;
-    case OPT_HTML:
-        once(state, r->html, "--html");
-        r->html = arg;
-        return 0;
-    case OPT_SUMMARY:
-        once(state, r->summary, "--summary-md");
-        r->summary = arg;
-        return 0;
-    case OPT_FORMAT:
-        r->github = strcmp(arg, "github") == 0;
-        if (!r->github && strcmp(arg, "text") != 0)
-            argp_error(state, "--format %s: want text or github", arg);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-const struct argp run_reports_argp = {options, parse, NULL, NULL, NULL, NULL, NULL};
-
 void run_reports_default(struct run_reports *r) {
     const char *actions = getenv("GITHUB_ACTIONS");
     memset(r, 0, sizeof *r);

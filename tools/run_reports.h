@@ -1,9 +1,7 @@
-/* run_reports.h - the reports that `forkgate run` writes on request, beside what it prints: options and writing.
+/* run_reports.h - the reports that `forkgate run` writes on request, beside what it prints.
  * Source: ours. Exercise: ctest -R cli.run_reports */
 #ifndef FORKGATE_RUN_REPORTS_H
 #define FORKGATE_RUN_REPORTS_H
-
-#include <argp.h>
 
 #include "gates/gate.h"
 #include "gates/work_folder.h"
@@ -12,9 +10,6 @@ struct run_reports {
     const char *csv, *junit, *html, *summary;
     int github; /* annotation lines on stdout */
 };
-
-/* --csv --junit --html --summary-md --format, as a child parser; input: struct run_reports. */
-extern const struct argp run_reports_argp;
 
 /* GITHUB_ACTIONS=true asks for annotation lines until --format says otherwise. */
 void run_reports_default(struct run_reports *r);

@@ -31,8 +31,15 @@ grep -q -- "' --backend cpu --geometry fa_tq=64,fa_tkv=16,fa_chunk=256,fa_splits
 last out 'forkgate: 1 passed, 0 failed, 0 skipped'
 
 # nothing selected, nothing known: never green
-expect 2 "$forkgate" run --only op.addd
-last out 'forkgate: 0 passed, 0 failed, 0 skipped'
+trouble "$forkgate" run --only op.addd
+has err '--only op.addd: no such gate; near it: op.add; forkgate run --list has all'
+trouble "$forkgate" run --only nosuch
+has err '--only nosuch: no such gate; forkgate run --list has all'
+trouble "$forkgate" run --only stream.gold
+has err 'near it: stream.golden.f16, stream.golden.q8;'
+trouble "$forkgate" run --tier parity --only stream.golden.f16/single
+has err '--only stream.golden.f16: tier identity is not selected (--tier identity)'
+trouble "$forkgate" run --tier ''
 expect 2 "$forkgate" run --only 'op.add/n=12345678'
 has out 'no case of add is selected'
 expect 2 "$forkgate" run --tier parityy
