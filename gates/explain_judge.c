@@ -136,34 +136,24 @@ static void where(const struct explain_result *out, char text[160]) {
         (void)snprintf(out->conclusion, sizeof out->conclusion, __VA_ARGS__);                                \
     } while (0)
 
-static void judge_values(const struct explain_request *r, const struct explain_evidence *e,
-                         struct explain_result *out, const char *op) {
-    const struct explain_delta *d = &out->first_delta;
-    struct explain_pair p;
-    float value = 0.0f;
-    double margin;
-    char what[160];
-    if (!find_pair(e, out, &p)) {
+/* The screen saw a difference that the copied values do not show. 0: they show it. */
+static int judge_vanished(struct explain_result *out, int met_again, const char *op) {
+    if (met_again && out->first_delta.differing > 0) return 0;
+    if (!met_again)
         CONCLUDE(EXPLAIN_NOT_REPEATABLE, "%s differed while screening and was not met again.", op);
-        return;
-    }
-    if (d->differing == 0) {
-        CONCLUDE(
-            EXPLAIN_NOT_REPEATABLE,
-            "%s differed while screening, yet the values that were copied afterwards are equal: run it again "
-            "with --copy-all.",
-            op);
-        return;
-    }
-    out->bound = bound_of(r, out, &p);
-    if (one_constant(&p, 1, &value)) {
-        CONCLUDE(
-            EXPLAIN_UNWRITTEN,
-            "An unwritten region, or an invalid operation (inf - inf, 0 * NaN), in %s: its inputs are equal, "
-            "and all %llu values that differ are NaN on side B. Look at the guards of the last tile and at "
-            "fully masked ones; memcheck and initcheck tell the two apart.",
-            op, (unsigned long long)d->differing);
-    } else if (d->max_abs <= out->bound && fork_too_wide(r, out, &margin)) {
+    else
+        CONCLUDE(EXPLAIN_NOT_REPEATABLE,
+                 "%s differed while screening, yet the values that were copied afterwards are equal: run it "
+                 "again with --copy-all.",
+                 op);
+    return 1;
+}
+
+/* Rule 7: no further apart than another order of the same sums may bring them. */
+static void judge_regrouped(const struct explain_request *r, struct explain_result *out, const char *op) {
+    const struct explain_delta *d = &out->first_delta;
+    double margin;
+    if (fork_too_wide(r, out, &margin))
         CONCLUDE(EXPLAIN_WRONG_VALUE,
                  "%s is regrouped (it moves by at most %.3g of %.3g), and that is not all: the fork lies at "
                  "a margin of "
@@ -171,7 +161,7 @@ static void judge_values(const struct explain_request *r, const struct explain_e
                  "well. Give "
                  "both sides the same geometry to see it first.",
                  op, d->max_abs, d->row_max, margin, HARD_MARGIN);
-    } else if (d->max_abs <= out->bound) {
+    else
         CONCLUDE(
             EXPLAIN_REGROUPING,
             "Regrouping from %s on: its inputs are equal and its output moves by at most %.3g, where the "
@@ -182,19 +172,27 @@ static void judge_values(const struct explain_request *r, const struct explain_e
             "is as "
             "small as what it has grown to.",
             op, d->max_abs, out->bound, d->row_max);
-    } else if (one_constant(&p, 0, &value)) {
+}
+
+/* Rules 8 to 10: too far apart for that. */
+static void judge_wrong(const struct explain_evidence *e, struct explain_result *out,
+                        const struct explain_pair *p, const char *op) {
+    const struct explain_delta *d = &out->first_delta;
+    float value = 0.0f;
+    char what[160];
+    if (one_constant(p, 0, &value))
         CONCLUDE(EXPLAIN_UNWRITTEN,
                  "An unwritten region in %s: its inputs are equal, and all %llu values that differ are %.9g "
                  "on side B "
                  "where side A has values. Look at the guard of the last tile and at launch errors.",
                  op, (unsigned long long)d->differing, (double)value);
-    } else if (explain_stale(e, out, &p, what, sizeof what)) {
+    else if (explain_stale(e, out, p, what, sizeof what))
         CONCLUDE(EXPLAIN_STALE,
                  "A stale buffer in %s: its inputs are equal, and the %llu values that differ are, bit for "
                  "bit, %s. "
                  "Something was not computed, or was looked up under a key that outlived it.",
                  op, (unsigned long long)d->differing, what);
-    } else {
+    else
         CONCLUDE(EXPLAIN_WRONG_VALUE,
                  "A value wrong from %s on: its inputs are equal, yet its output moves by %.3g where the "
                  "row's largest "
@@ -203,7 +201,25 @@ static void judge_values(const struct explain_request *r, const struct explain_e
                  "the row differ.",
                  op, d->max_abs, d->row_max, out->bound, (unsigned long long)d->differing,
                  (long long)d->op.cols);
-    }
+}
+
+static void judge_values(const struct explain_request *r, const struct explain_evidence *e,
+                         struct explain_result *out, const char *op) {
+    struct explain_pair p;
+    float value = 0.0f;
+    if (judge_vanished(out, find_pair(e, out, &p), op)) return;
+    out->bound = bound_of(r, out, &p);
+    if (one_constant(&p, 1, &value))
+        CONCLUDE(
+            EXPLAIN_UNWRITTEN,
+            "An unwritten region, or an invalid operation (inf - inf, 0 * NaN), in %s: its inputs are equal, "
+            "and all %llu values that differ are NaN on side B. Look at the guards of the last tile and at "
+            "fully masked ones; memcheck and initcheck tell the two apart.",
+            op, (unsigned long long)out->first_delta.differing);
+    else if (out->first_delta.max_abs <= out->bound)
+        judge_regrouped(r, out, op);
+    else
+        judge_wrong(e, out, &p, op);
 }
 
 void explain_judge(const struct explain_request *r, const struct explain_evidence *e,
