@@ -1,10 +1,12 @@
 /* test_vendor_dump.c - the copy that other engines vendor writes what forkgate reads, byte for byte, and the other way. */
 #include <criterion/criterion.h>
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "gates/dump.h"
@@ -188,6 +190,22 @@ Test(vendor_dump, an_empty_stream_is_a_dump) {
     dump_close(d);
     fgd_close(&f);
     cr_assert_neq(fgd_finish(fgd_open(0, 0), "/nonexistent/x.fgd"), 0, "a folder that is not there");
+}
+
+/* A rename would put a file where the device was. */
+Test(vendor_dump, only_a_file_is_replaced) {
+    struct stat st;
+    cr_assert_eq(mkfifo(theirs, 0600), 0);
+    errno = 0;
+    cr_assert_neq(fgd_finish(fgd_open(0, 0), theirs), 0, "a pipe was taken");
+    cr_assert_eq(errno, EINVAL);
+    cr_assert(stat(theirs, &st) == 0 && S_ISFIFO(st.st_mode), "the pipe is gone");
+    cr_assert_neq(fgd_finish(fgd_open(0, 0), folder), 0, "a folder was taken");
+    cr_assert_eq(errno, EISDIR);
+    cr_assert_neq(fgd_finish(fgd_open(0, 0), "/dev/null/x"), 0, "no folder");
+    cr_assert_eq(unlink(theirs), 0);
+    cr_assert_eq(fgd_finish(fgd_open(0, 0), theirs), 0, "a new file");
+    cr_assert_eq(fgd_finish(fgd_open(0, 0), theirs), 0, "over an old one");
 }
 
 Test(vendor_dump, keys_are_those_that_forkgate_reads_each_once) {

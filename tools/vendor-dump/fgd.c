@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -216,6 +217,14 @@ static int write_all(const char *path, const struct bytes *const parts[4]) {
     return bad ? -1 : 0;
 }
 
+/* 0 where path is a device, a pipe, a folder or the like: a rename would put a file in its place. Sets errno. */
+static int is_free(const char *path) {
+    struct stat st;
+    if (stat(path, &st) != 0 || S_ISREG(st.st_mode)) return 1;
+    errno = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
+    return 0;
+}
+
 int fgd_finish(fgd_writer *w, const char *path) {
     struct bytes header = {NULL, 0, 0}, table = {NULL, 0, 0};
     uint8_t h[16];
@@ -228,6 +237,7 @@ int fgd_finish(fgd_writer *w, const char *path) {
               hash_blocks(&table, w->text.p, w->text.n) != 0 || make_footer(w, &table) != 0;
     }
     if (bad) errno = ENOMEM;
+    bad = bad || !is_free(path);
     if (!bad) {
         const struct bytes *const parts[4] = {&header, &w->records, &w->text, &table};
         memcpy(temp, path, n);

@@ -68,7 +68,8 @@ int fgd_set(fgd_writer *w, const char *key, const char *value);
 /* One token; text may hold any bytes. top: [n_top_k], logits: [n_logits] (NULL when 0). 0 on success. */
 int fgd_add(fgd_writer *w, const struct fgd_record *r, const void *text, uint32_t n,
             const struct fgd_top *top, const float *logits);
-/* Writes PATH.tmp, then renames it. Frees w in any case. 0 on success, else errno says why. */
+/* Writes PATH.tmp, then renames it; what is no regular file (a device, a pipe, a folder) is refused, not replaced. Frees w in
+ * any case. 0 on success, else errno says why. */
 int fgd_finish(fgd_writer *w, const char *path);
 
 /* ---- reading ---- */
