@@ -17,6 +17,17 @@ cmp -s out lf.csv || fail 'the filter lost rows'
 lines err 1
 trouble "$forkgate" report export run.csv --verdict FAIL
 has err 'no row matches'
+# .. each word is its own tier, its own verdict
+for word in suite identity tolerance perf; do
+  sed "s/,parity,op.add,/,$word,op.add,/" lf.csv >of.csv
+  expect 0 "$forkgate" report export of.csv --tier $word --eol lf
+  cmp -s out of.csv || fail "--tier $word"
+done
+for word in SKIP ERROR BLIND INCONCLUSIVE; do
+  sed "2s/,PASS,/,$word,/" lf.csv >of.csv
+  expect 0 "$forkgate" report export of.csv --verdict $word --eol lf
+  [ "$(sed 1d out)" = "$(sed -n 2p of.csv)" ] || fail "--verdict $word"
+done
 expect 0 "$forkgate" report export run.csv --junit run.xml -o x.csv
 has run.xml '<testsuites'
 
