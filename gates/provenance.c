@@ -106,6 +106,20 @@ const char *provenance_get(const struct provenance *p, const char *key) {
     return at < 0 ? NULL : p->items[at].value;
 }
 
+int provenance_one_build(const struct provenance *a, const struct provenance *b) {
+    static const char *const keys[] = {"commit", "tool",    "compiler", "flags",    "faults",
+                                       "device", "backend", "route",    "geometry", "arch",
+                                       "kv",     "chunk",   "graphs"};
+    const char *dirty_a = provenance_get(a, "dirty"), *dirty_b = provenance_get(b, "dirty");
+    if (provenance_get(a, "commit") == NULL || dirty_a == NULL || dirty_b == NULL) return 0;
+    if (strcmp(dirty_a, "0") != 0 || strcmp(dirty_b, "0") != 0) return 0;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        const char *x = provenance_get(a, keys[i]), *y = provenance_get(b, keys[i]);
+        if (x == NULL || y == NULL ? x != y : strcmp(x, y) != 0) return 0;
+    }
+    return 1;
+}
+
 /* The value between '=' and the newline, escapes undone. Refuses a stray NUL and an unknown escape. */
 static enum status unescape(const char *text, size_t n, int line, char **out, struct err *err) {
     char *value = malloc(n + 1);

@@ -37,6 +37,10 @@ enum status provenance_setf(struct provenance *p, struct err *err, const char *k
     __attribute__((format(printf, 4, 5)));
 const char *provenance_get(const struct provenance *p, const char *key); /* NULL when absent */
 
+/* 1 when one build with one set of options made both: the same clean commit, compiler, device and everything that is an
+ * option but threads and SIMD (the machine's own). Two builds of a dirty tree may be two programs: 0. */
+int provenance_one_build(const struct provenance *a, const struct provenance *b);
+
 /* "key=value\n" lines. parse refuses lines without '=', empty or bad keys, duplicates. format: malloc'ed text. */
 enum status provenance_parse(const char *text, size_t length, struct provenance *out, struct err *err);
 enum status provenance_format(const struct provenance *p, char **text, size_t *length, struct err *err);

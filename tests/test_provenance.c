@@ -74,3 +74,41 @@ Test(provenance, too_many_keys_are_a_limit_not_a_slow_parse) {
     cr_assert_eq(provenance_parse(text, n, &p, &err), STATUS_LIMIT);
     free(text);
 }
+
+/* The same program with the same options, said by what it wrote: threads and SIMD are the machine's own, everything else counts,
+ * and a dirty tree can hold two programs of one commit. */
+Test(provenance, one_build_is_told_from_two) {
+    static const char *const base[][2] = {{"tool", "forkgate 0.1.0"},
+                                          {"commit", "0123456789ab"},
+                                          {"dirty", "0"},
+                                          {"backend", "cpu"},
+                                          {"route", "f16"},
+                                          {"arch", "sm_90"},
+                                          {"geometry", "fa_tq=64"},
+                                          {"kv", "f16"},
+                                          {"chunk", "512"},
+                                          {"graphs", "0"},
+                                          {"threads", "2"},
+                                          {"simd", "auto"},
+                                          {"device", "cpu"},
+                                          {"compiler", "gcc 12"},
+                                          {"flags", "-O2"}};
+    struct err err = {""};
+    const size_t n = sizeof base / sizeof base[0];
+    for (size_t changed = 0; changed <= n + 1; changed++) { /* n: none; n + 1: a key that only one side has */
+        struct provenance a, b;
+        provenance_init(&a);
+        provenance_init(&b);
+        for (size_t i = 0; i < n; i++) {
+            cr_assert_eq(provenance_set(&a, base[i][0], base[i][1], &err), STATUS_OK);
+            cr_assert_eq(provenance_set(&b, base[i][0], i == changed ? "1" : base[i][1], &err), STATUS_OK);
+        }
+        if (changed == n + 1) cr_assert_eq(provenance_set(&b, "faults", "norm-tail", &err), STATUS_OK);
+        const char *key = changed < n ? base[changed][0] : "";
+        int own = changed == n || strcmp(key, "threads") == 0 || strcmp(key, "simd") == 0;
+        cr_assert_eq(provenance_one_build(&a, &b), own, "changed: %s", key);
+        cr_assert_eq(provenance_one_build(&b, &a), own, "changed on the other side: %s", key);
+        provenance_free(&a);
+        provenance_free(&b);
+    }
+}

@@ -122,7 +122,8 @@ static enum status judge_goldens(const struct stream_arm *arm, const struct engi
     return status;
 }
 
-/* A base that has no stream of a prompt, or a shorter one, cannot judge it. */
+/* A base that has no stream of a prompt, or a shorter one, cannot judge it; nor can what this very build made, behind
+ * whatever name (side_same sees the program of equal bytes). */
 static void judge_by_base(const struct stream_arm *arm, const struct golden_base *b, const struct streams *s,
                           dump *const *got) {
     for (int i = 0; i < s->n; i++) {
@@ -134,6 +135,11 @@ static void judge_by_base(const struct stream_arm *arm, const struct golden_base
         if (status == STATUS_OK && dump_count(want) < (uint64_t)p->tokens &&
             (stop == NULL || strcmp(stop, "length") == 0))
             status = err_set(&trouble, STATUS_USAGE, "%s: the base's stream is shorter than this battery",
+                             p->name);
+        if (status == STATUS_OK && provenance_one_build(dump_provenance(want), dump_provenance(got[i])))
+            status = err_set(&trouble, STATUS_USAGE,
+                             "%s: base and candidate are one build with one set of options: self-comparison "
+                             "proves nothing",
                              p->name);
         if (status == STATUS_OK)
             (void)streams_row(arm, "base", p->name, want, got[i], (uint64_t)p->tokens, "measured");

@@ -191,8 +191,7 @@ has out 'FAIL coverage.kernels'
 has out 'never ran: act_f32 matmul_f32;'
 
 # .. or it is held against another build, its dumps or none of the sort, and never against itself
-cp "$forkgate" base
-echo x >>base
+printf '#!/bin/sh\nexec "%s" "$@" --chunk 7\n' "$forkgate" >base && chmod +x base
 expect 0 other --base "$work/base" -v
 has out 'ok    base         rows       0 <= 0  holmes.txt  64 records equal'
 lacks out 'golden       rows'
@@ -213,6 +212,16 @@ expect 2 "$forkgate" run --tier identity --only stream.golden.q8/nosuch -m tiny.
 has out '/nosuch: no prompt of this battery has that in its name'
 expect 2 other --base "$forkgate"
 has out 'self-comparison proves nothing'
+# .. nor the same build behind another name (of a dirty tree two builds may be two programs: judged as such)
+printf '#!/bin/sh\nexec "%s" "$@"\n' "$forkgate" >wrapped && chmod +x wrapped
+"$forkgate" generate -p x -n 1 -o dirty.fgd >/dev/null || fail generate
+"$forkgate" inspect --provenance --eol lf dirty.fgd >dirty.csv
+if grep -q '^# dirty=0' dirty.csv; then
+  expect 2 other --base "$work/wrapped"
+  has out 'are one build with one set of options: self-comparison proves nothing'
+else
+  expect 0 other --base "$work/wrapped"
+fi
 expect 0 "$forkgate" run --tier identity --only stream.golden.f16 --battery small --base "$root/golden"
 expect 2 other --base "$root/golden"
 has out 'no golden for prompt single'
