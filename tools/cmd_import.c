@@ -6,36 +6,20 @@
 #include "gates/file_out.h"
 #include "gates/import.h"
 #include "gates/import_json.h"
+#include "tools/cli_table.h"
 #include "tools/commands.h"
 
+enum format { FORMAT_AUTO, FORMAT_CSV, FORMAT_JSON };
+
 struct import_args {
-    const char *path, *out;
-    int format; /* enum format */
-    int keep_nan;
-    struct import_json_options json;
+    const char *path, *out, *tokenizer;
+    int format, dtype;             /* places in the lists of words; dtype -1: not given */
+    int keep_nan, partial, choice; /* choice -1: there must be one */
     struct provenance extra;
 };
 
-enum format { FORMAT_AUTO, FORMAT_CSV, FORMAT_JSON };
-enum { OPT_FORMAT = 0x600, OPT_TOKENIZER, OPT_LOGITS_DTYPE, OPT_CHOICE, OPT_PARTIAL, OPT_KEEP_NAN };
-
-static const struct argp_option options[] = {
-    {"out", 'o', "OUT.fgd", 0, "the dump to write (required)", 1},
-    {"provenance", 'P', "KEY=VALUE", 0,
-     "who made the tokens: model.xxh3, sampler, repeat_penalty, logits, ..; repeat as needed", 1},
-    {"format", OPT_FORMAT, "auto|csv|json", 0, "what FILE is (default: JSON when it starts like JSON)", 1},
-    {"keep-nan", OPT_KEEP_NAN, NULL, 0,
-     "accept NaN and infinite values in a CSV: the stream is INVALID when it is judged", 1},
-    {NULL, 0, NULL, 0, "Answers of a server:", 2},
-    {"tokenizer", OPT_TOKENIZER, "GGUF", 0, "resolve token ids from bytes, and check those that are given",
-     2},
-    {"logits-dtype", OPT_LOGITS_DTYPE, "f32|bf16|f16", 0,
-     "dtype of the logits behind the logprobs: gaps then count in ULPs too", 2},
-    {"choice", OPT_CHOICE, "N", 0, "which of several choices (default: there must be one)", 2},
-    {"partial", OPT_PARTIAL, NULL, 0, "accept tokens without top-2, and fewer than the server counted", 2},
-    {NULL, 0, NULL, 0, NULL, 0}};
-
-static void add_provenance(struct argp_state *state, struct provenance *p, const char *arg) {
+static void add_provenance(struct argp_state *state, void *args, char *arg) {
+    struct provenance *p = &((struct import_args *)args)->extra;
     struct err err = {""};
     const char *equals = strchr(arg, '=');
     char key[128];
@@ -51,98 +35,81 @@ static void add_provenance(struct argp_state *state, struct provenance *p, const
         argp_error(state, "--provenance: %s", err.message);
 }
 
-static int word_of(struct argp_state *state, const char *option, const char *arg, const char *const *words,
-                   int n) {
-    for (int i = 0; i < n; i++)
-        if (strcmp(words[i], arg) == 0) return i;
-    argp_error(state, "%s %s: want %s, %s or %s", option, arg, words[0], words[1], words[2]);
-    return 0;
+static const struct cli_option options[] = {
+    {"out", 'o', "OUT.fgd", "the dump to write (required)", 1, CLI_AT(struct import_args, out)},
+    {"provenance", 'P', "KEY=VALUE",
+     "who made the tokens: model.xxh3, sampler, repeat_penalty, logits, ..; repeat as needed", 1,
+     CLI_BY(add_provenance)},
+    {"format", 0, "auto|csv|json", "what FILE is (default: JSON when it starts like JSON)", 1,
+     CLI_AT(struct import_args, format)},
+    {"keep-nan", 0, NULL, "accept NaN and infinite values in a CSV: the stream is INVALID when it is judged",
+     1, CLI_AT(struct import_args, keep_nan)},
+    CLI_HEADER("Answers of a server:", 2),
+    {"tokenizer", 0, "GGUF", "resolve token ids from bytes, and check those that are given", 2,
+     CLI_AT(struct import_args, tokenizer)},
+    {"logits-dtype", 0, "f32|bf16|f16",
+     "dtype of the logits behind the logprobs: gaps then count in ULPs too", 2,
+     CLI_AT(struct import_args, dtype)},
+    {"choice", 0, "N", "which of several choices (default: there must be one)", 2,
+     CLI_WITHIN(struct import_args, choice, 0, 1 << 20)},
+    {"partial", 0, NULL,
+     "accept tokens without top-2, fewer than the server counted, and an answer that it gave up", 2,
+     CLI_AT(struct import_args, partial)},
+    CLI_LAST};
+
+static void take_path(struct argp_state *state, void *args, char *arg) {
+    struct import_args *a = args;
+    if (a->path != NULL) argp_error(state, "unexpected argument '%s': one file at a time", arg);
+    a->path = arg;
 }
 
-static error_t parse_json(int key, char *arg, struct argp_state *state, struct import_args *a) {
-    static const char *const formats[] = {"auto", "csv", "json"}, *const dtypes[] = {"f32", "bf16", "f16"};
-    switch (key) {
-    case OPT_FORMAT:
-        a->format = word_of(state, "--format", arg, formats, 3);
-        return 0;
-    case OPT_TOKENIZER:
-        a->json.tokenizer = arg;
-        return 0;
-    case OPT_LOGITS_DTYPE:
-        a->json.logits_dtype = dtypes[word_of(state, "--logits-dtype", arg, dtypes, 3)];
-        return 0;
-    case OPT_CHOICE:
-        a->json.choice = cli_number(state, "--choice", arg, 0, 1 << 20);
-        return 0;
-    case OPT_PARTIAL:
-        a->json.partial = 1;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+static void check(struct argp_state *state, void *args) {
+    const struct import_args *a = args;
+    if (a->path == NULL || a->out == NULL) argp_error(state, "give FILE and -o OUT.fgd");
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state) {
-    struct import_args *a = state->input;
-    switch (key) {
-    case 'o':
-        a->out = arg;
-        return 0;
-    case 'P':
-        add_provenance(state, &a->extra, arg);
-        return 0;
-    case OPT_KEEP_NAN:
-        a->keep_nan = 1;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (a->path != NULL) argp_error(state, "unexpected argument '%s': one file at a time", arg);
-        a->path = arg;
-        return 0;
-    case ARGP_KEY_END:
-        if (a->path == NULL || a->out == NULL) argp_error(state, "give FILE and -o OUT.fgd");
-        return 0;
-    default:
-        return parse_json(key, arg, state, a);
-    }
-}
-
-static const struct argp argp = {
-    options,
-    parse,
-    "FILE -o OUT.fgd",
-    "Make a dump from what another engine generated, so that diff can judge its stream. FILE: a CSV, or the "
-    "answer "
-    "of a server with logprobs: llama.cpp /completion (n_probs), OpenAI-style /v1/completions and "
-    "/v1/chat/completions (vLLM, SGLang, TensorRT-LLM, llama.cpp), streamed (curl -N) or not.\v"
-    "Answers: ask for at least the top 2 of every token. Logprobs are not logits: gaps between them mean the "
-    "same, "
-    "ULPs mean nothing unless --logits-dtype says what the logits were. Without ids streams are compared by "
-    "bytes; "
-    "--tokenizer gives them ids. Broken JSON, a duplicate key, NaN, a missing top-2, two tokenizers in one "
-    "stream, or a "
-    "stream that was cut: refused with line and byte. An OpenAI-style answer does not say how it was "
-    "sampled: "
-    "say it with -P.\n\n"
-    "CSV columns (step and one of the token columns are required; an empty cell is unknown): step, token_id, "
-    "token_bytes_hex, token_text_escaped, token_text, id1, logit1, id2, logit2, unit (logit or logprob), "
-    "logsumexp, "
-    "end (1 on the token that ends the stream), row_hash, top_k, logits: what forkgate inspect prints. Lines "
-    "'# key=value' before the header are provenance. Any row that does not fit is an error with its record "
-    "and line.\n\n"
-    "Examples:\n"
-    "  curl -N localhost:8080/completion >a.sse -d \\\n"
-    "    '{\"prompt\":\"..\",\"temperature\":0,\"n_probs\":2,\"stream\":true}'\n"
-    "  forkgate import a.sse -o a.fgd --tokenizer model.gguf\n"
-    "  forkgate import vllm.json -o v.fgd --logits-dtype bf16 \\\n"
-    "    -P sampler=greedy -P repeat_penalty=1\n"
-    "  forkgate import stream.csv -o s.fgd \\\n"
-    "    -P sampler=greedy -P repeat_penalty=1 -P logits=bf16\n"
-    "  forkgate inspect --provenance a.fgd > a.csv\n"
-    "  forkgate import a.csv -o copy.fgd && forkgate diff a.fgd copy.fgd\n"
-    "Exit: 0 written; 2 refused, nothing written.\n",
-    NULL,
-    NULL,
-    NULL};
+static const struct cli_table arguments = {
+    CLI_ARGP(
+        "FILE -o OUT.fgd",
+        "Make a dump from what another engine generated, so that diff can judge its stream. FILE: a CSV, or "
+        "the "
+        "answer "
+        "of a server with logprobs: llama.cpp /completion (n_probs), OpenAI-style /v1/completions and "
+        "/v1/chat/completions (vLLM, SGLang, TensorRT-LLM, llama.cpp), streamed (curl -N) or not.\v"
+        "Answers: ask for at least the top 2 of every token. Logprobs are not logits: gaps between them mean "
+        "the "
+        "same, "
+        "ULPs mean nothing unless --logits-dtype says what the logits were. Without ids streams are compared "
+        "by "
+        "bytes; "
+        "--tokenizer gives them ids. Broken JSON, a duplicate key, NaN, a missing top-2, two tokenizers in "
+        "one "
+        "stream, or a "
+        "stream that was cut: refused with line and byte. An OpenAI-style answer does not say how it was "
+        "sampled: "
+        "say it with -P.\n\n"
+        "CSV columns (step and one of the token columns are required; an empty cell is unknown): step, "
+        "token_id, "
+        "token_bytes_hex, token_text_escaped, token_text, id1, logit1, id2, logit2, unit (logit or logprob), "
+        "logsumexp, "
+        "end (1 on the token that ends the stream), row_hash, top_k, logits: what forkgate inspect prints. "
+        "Lines "
+        "'# key=value' before the header are provenance. Any row that does not fit is an error with its "
+        "record "
+        "and line.\n\n"
+        "Examples:\n"
+        "  curl -N localhost:8080/completion >a.sse -d \\\n"
+        "    '{\"prompt\":\"..\",\"temperature\":0,\"n_probs\":2,\"stream\":true}'\n"
+        "  forkgate import a.sse -o a.fgd --tokenizer model.gguf\n"
+        "  forkgate import vllm.json -o v.fgd --logits-dtype bf16 \\\n"
+        "    -P sampler=greedy -P repeat_penalty=1\n"
+        "  forkgate import stream.csv -o s.fgd \\\n"
+        "    -P sampler=greedy -P repeat_penalty=1 -P logits=bf16\n"
+        "  forkgate inspect --provenance a.fgd > a.csv\n"
+        "  forkgate import a.csv -o copy.fgd && forkgate diff a.fgd copy.fgd\n"
+        "Exit: 0 written; 2 refused, nothing written.\n",
+        NULL),
+    options, take_path, check};
 
 static uint64_t count_of(const dump *d, const char *key) {
     const char *value = provenance_get(dump_provenance(d), key);
@@ -164,6 +131,11 @@ static void print_notes(const dump *d) {
         fprintf(stderr, "note: logprobs: gaps count, ULPs %s\n",
                 provenance_get(dump_provenance(d), "logits") != NULL ? "in the dtype that was declared"
                                                                      : "do not (--logits-dtype)");
+    if (provenance_get(dump_provenance(d), "sampler") == NULL ||
+        provenance_get(dump_provenance(d), "repeat_penalty") == NULL)
+        fprintf(stderr,
+                "note: how it was sampled is not told: diff refuses it against a stream that tells it "
+                "(-P sampler=greedy -P repeat_penalty=1)\n");
     static const char *const counted[][2] = {
         {"import.lossy", "tokens whose bytes the server did not give"},
         {"import.ambiguous", "texts that more than one token has: the last plain one was taken"},
@@ -182,12 +154,14 @@ static void report(const dump *d, const char *out) {
 }
 
 static enum status import_any(const struct import_args *a, dump **d, struct err *err) {
-    const char *const inputs[] = {a->path, a->json.tokenizer};
+    static const char *const dtypes[] = {"f32", "bf16", "f16"};
+    const char *const inputs[] = {a->path, a->tokenizer};
+    const struct import_json_options o = {a->tokenizer, a->dtype < 0 ? NULL : dtypes[a->dtype], a->choice,
+                                          a->partial};
     RETURN_IF_ERROR(file_out_spares(a->out, inputs, 2, err));
     if (a->format == FORMAT_JSON || (a->format == FORMAT_AUTO && import_json_looks(a->path)))
-        return import_json(a->path, &a->json, &a->extra, a->out, d, err);
-    const struct import_json_options *j = &a->json;
-    if (j->tokenizer != NULL || j->logits_dtype != NULL || j->choice >= 0 || j->partial)
+        return import_json(a->path, &o, &a->extra, a->out, d, err);
+    if (o.tokenizer != NULL || o.logits_dtype != NULL || o.choice >= 0 || o.partial)
         return err_set(
             err, STATUS_USAGE,
             "%s is a CSV: --tokenizer, --logits-dtype, --choice and --partial are for answers of a server",
@@ -204,9 +178,9 @@ static int run_import(int argc, char **argv) {
     struct err err = {""};
     dump *d = NULL;
     memset(&args, 0, sizeof args);
-    args.json.choice = -1;
+    args.choice = args.dtype = -1;
     provenance_init(&args.extra);
-    cli_parse(&argp, argc, argv, &args);
+    cli_parse(&arguments.argp, argc, argv, &args);
     enum status s = import_any(&args, &d, &err);
     provenance_free(&args.extra);
     if (s != STATUS_OK) return cli_fail("import", &err);
@@ -216,4 +190,4 @@ static int run_import(int argc, char **argv) {
 }
 
 const struct command cmd_import = {"import", "another engine's tokens (CSV, server answers) become a dump",
-                                   &argp, run_import};
+                                   &arguments.argp, run_import};

@@ -10,6 +10,7 @@ model=$here/fixtures/models/seedling-q8_0.gguf
 expect 0 "$forkgate" import "$server/llamacpp-f16kv-completion.json" -o a.fgd --tokenizer "$model"
 lines out 0
 has err '64 records'
+lacks err 'how it was sampled'
 has err 'note: logprobs: gaps count, ULPs do not (--logits-dtype)'
 expect 0 "$forkgate" import "$server/llamacpp-q8kv-completion.sse" -o b.fgd --tokenizer "$model"
 expect 1 "$forkgate" diff a.fgd b.fgd
@@ -44,6 +45,7 @@ lacks out 'next  '
 # a server that does not say how it sampled: the refusal says which keys, on which side, and its last words make it go away
 unsaid=$server/python-q8kv-completions.json
 expect 0 "$forkgate" import "$unsaid" -o unsaid.fgd --tokenizer "$model"
+has err 'note: how it was sampled is not told'
 expect 2 "$forkgate" diff ours.fgd unsaid.fgd
 has out 'sampler differs: A = greedy, B does not say; repeat_penalty differs: A = 1, B does not say; if B ran so, '
 flags=$(sed -n 's/^verdict .* import it again with //p' out)
