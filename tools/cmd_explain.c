@@ -290,6 +290,8 @@ static enum status check_files(const struct explain_args *a, struct err *err) {
         RETURN_IF_ERROR(file_out_check(outputs[i], 1, err));
         RETURN_IF_ERROR(file_out_spares(outputs[i], inputs, (int)(sizeof inputs / sizeof inputs[0]), err));
     }
+    if (a->csv != NULL && a->margins != NULL && file_out_is_one(a->csv, a->margins))
+        return err_set(err, STATUS_USAGE, "%s: two reports in one file", a->margins);
     return STATUS_OK;
 }
 

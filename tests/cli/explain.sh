@@ -34,6 +34,8 @@ head -n 1 margins.csv | grep -q '^step,pos,id1_a,.*,margin_a,.*,margin_b,row_equ
 
 # one dump and options for the other side say the same
 cp out two
+trouble "$forkgate" explain a.fgd b.fgd "${prompt[@]}" --csv ./growth.csv --margins growth.csv
+has err 'growth.csv: two reports in one file'
 expect 1 "$forkgate" explain a.fgd --geometry fa_tkv=16 "${prompt[@]}"
 diff <(sed -n '/^where/,/^verdict/p' two) <(sed -n '/^where/,/^verdict/p' out) || fail 'both forms agree'
 has out 'next        forkgate run --class fa --cause TEXT --geometry fa_tq=64,fa_tkv=16'
