@@ -11,6 +11,13 @@ expect 0 "$forkgate" run --list
 has out 'op.attention'
 has out 'stream.golden.f16'
 has out 'suite.unit'
+has out 'tolerance.op'
+has out 'perf.prefill'
+expect 0 "$forkgate" run --list --tier perf,suite
+lines out 2
+expect 0 "$forkgate" run --list --only tolerance.op
+lines out 1
+trouble "$forkgate" run --list --tier parity --only tolerance.op
 
 # one gate: exit 0, the last line alone, rows in CSV and JUnit
 expect 0 "$forkgate" run --only op.add --csv run.csv --junit run.xml
@@ -42,6 +49,7 @@ has err '--only stream.golden.f16: tier identity is not selected (--tier identit
 trouble "$forkgate" run --tier ''
 expect 2 "$forkgate" run --only 'op.add/n=12345678'
 has out 'no case of add is selected'
+has out "rerun   forkgate run --only op.add/n=12345678 --backend cpu"
 expect 2 "$forkgate" run --tier parityy
 expect 2 "$forkgate" run --battery slow
 expect 2 "$forkgate" run nonsense
@@ -50,6 +58,15 @@ expect 2 "$forkgate" run nonsense
 FORKGATE_IN_SUITE=1 expect 2 "$forkgate" run --tier suite
 has out 'refused: this run is itself part of the suite'
 last out 'forkgate: 0 passed, 1 failed, 0 skipped'
+
+# no report in place of what a run reads
+cp "$root/fixtures/models/seedling-f16.gguf" m.gguf
+cp "$forkgate" base-binary
+trouble "$forkgate" run --only op.add -m m.gguf --csv ./m.gguf
+has err 'the output would replace the input'
+trouble "$forkgate" run --tier identity --only stream.golden.q8 --base ./base-binary --junit base-binary
+trouble ./base-binary run --only op.add --html base-binary
+cmp -s m.gguf "$root/fixtures/models/seedling-f16.gguf" && cmp -s base-binary "$forkgate" || fail 'a file that was read is gone'
 
 # a model that is not there, and one that is no model
 expect 2 "$forkgate" run --only stream.golden.f16 -m none.gguf
@@ -201,7 +218,7 @@ has base.csv ' --base '
 cat >asked <<EOF
 #!/bin/sh
 cp "\$3" "$work/asked.csv"
-exec "$forkgate" "\$@"
+exec "$forkgate" "\$@" --chunk 7
 EOF
 chmod +x asked
 expect 0 "$forkgate" run --tier identity --only stream.golden.q8/single -m tiny.gguf --base "$work/asked" -v
