@@ -80,8 +80,9 @@ static int text_of_bytes(const char *text, size_t n, const struct import_candida
 
 /* The bytes of a text in which U+FFFD stands for a part of a character: they are no more than the text. */
 static int is_replaced(const json_t *text, const struct import_candidate *c) {
-    return c->n == json_string_length(text) && memcmp(c->text, json_string_value(text), c->n) == 0 &&
-           strstr(json_string_value(text), "\xef\xbf\xbd") != NULL;
+    const char *shown = json_string_value(text);
+    return strstr(shown, "\xef\xbf\xbd") != NULL && c->n == json_string_length(text) &&
+           memcmp(c->text, shown, c->n) == 0;
 }
 
 /* {token, bytes?, id?, logprob} */
@@ -153,9 +154,7 @@ static void offer_chosen(struct import_token *t) {
         const struct import_candidate *b = &t->best[k];
         double apart = fabs(b->logprob - t->chosen.logprob);
         int ids = b->id >= 0 && t->chosen.id >= 0;
-        if (ids ? b->id == t->chosen.id
-                : apart <= IMPORT_LOGPROB_OVER && b->n == t->chosen.n &&
-                      memcmp(b->text, t->chosen.text, b->n) == 0)
+        if (ids ? b->id == t->chosen.id : apart <= IMPORT_LOGPROB_OVER && import_same_text(b, &t->chosen))
             return;
         if (apart <= 0.0) return; /* the same, written otherwise */
     }

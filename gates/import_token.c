@@ -16,6 +16,10 @@ static const char *shown(const struct import_candidate *c, char out[SHOWN]) {
     return out;
 }
 
+int import_same_text(const struct import_candidate *a, const struct import_candidate *b) {
+    return a->n == b->n && (a->n == 0 || memcmp(a->text, b->text, a->n) == 0);
+}
+
 /* A text that cannot be the token's bytes: a character was cut, and the server said U+FFFD or nothing instead. */
 static int is_lossy(const struct import_candidate *c) {
     if (c->exact) return 0;
@@ -96,7 +100,7 @@ static enum status resolve(struct import_sink *s, const struct import_token *t, 
 /* The candidate that is the chosen token tells its own bytes; the chosen token may carry those of a character begun before. */
 static int same_token(const struct import_candidate *a, const struct import_candidate *b) {
     if (a->id >= 0 && b->id >= 0) return a->id == b->id;
-    return a->n == b->n && memcmp(a->text, b->text, a->n) == 0;
+    return import_same_text(a, b);
 }
 
 /* What one token says of itself twice. */

@@ -22,6 +22,8 @@ struct import_candidate {
     double logprob;
 };
 
+int import_same_text(const struct import_candidate *a, const struct import_candidate *b);
+
 struct import_token {
     struct feed_place place;
     struct import_candidate chosen, best[2];

@@ -270,6 +270,16 @@ Test(import_engines, a_logprob_that_stands_for_none_is_none) {
             &plain, "token 0: top-2 is missing");
 }
 
+/* A token without text, as its end token is to vLLM: nothing to compare, and nothing to read. */
+Test(import_engines, a_token_may_have_no_bytes) {
+    top_is(first_of(CHAT("{\"token\":\"\",\"logprob\":-0.5,\"bytes\":[],\"top_logprobs\":["
+                         "{\"token\":\"\",\"logprob\":-0.5,\"bytes\":[]},"
+                         "{\"token\":\"a\",\"logprob\":-1.5,\"bytes\":[97]}]}",
+                         "stop"),
+                    &with_ids),
+           -0.5f, -1.5f);
+}
+
 Test(import_engines, an_answer_that_was_given_up_is_no_answer) {
     static const struct import_json_options partial = {NULL, NULL, -1, 1};
     refused(CHAT(PLAIN_ENTRY, "abort"), &plain, "the server gave up (abort): the stream was cut");
