@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "gates/explain_tape.h"
+#include "gates/file_out.h"
 #include "gates/table.h"
 #include "tools/cli_table.h"
 #include "tools/commands.h"
@@ -118,7 +119,9 @@ static int run(int argc, char **argv) {
     a.ops = -1;
     cli_engine_default(&a.engine);
     cli_parse(&arguments.argp, argc, argv, &a);
-    enum status s = read_tokens(a.tokens, &ids, &n, &err);
+    const char *const inputs[] = {a.tokens, a.engine.model};
+    enum status s = file_out_spares(a.values, inputs, 2, &err);
+    if (s == STATUS_OK) s = read_tokens(a.tokens, &ids, &n, &err);
     if (s == STATUS_OK) s = trace(&a, ids, n, &err);
     free(ids);
     return s == STATUS_OK ? 0 : cli_fail("trace", &err);

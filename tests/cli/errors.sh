@@ -111,7 +111,7 @@ ln -s ../a.fgd folder/link
 cp "$single" prompt.txt
 cp "$model" f.gguf
 printf 'name,file,offset,bytes\na,single.txt,0,4\n' >battery.csv
-kept() { cksum a.fgd b.fgd a.csv run.csv folder/*.fgd other/* prompt.txt f.gguf battery.csv; }
+kept() { cksum a.fgd b.fgd a.csv ids.csv run.csv folder/*.fgd other/* prompt.txt f.gguf battery.csv; }
 before=$(kept)
 for line in 'diff a.fgd b.fgd --csv ./a.fgd' 'diff a.fgd b.fgd --csv folder/../b.fgd' 'diff a.fgd b.fgd --csv folder/link' \
   'diff folder other --csv other/a.fgd' 'diff a.fgd b.fgd --control folder --csv folder/b.fgd' \
@@ -120,7 +120,8 @@ for line in 'diff a.fgd b.fgd --csv ./a.fgd' 'diff a.fgd b.fgd --csv folder/../b
   'make-model --from f.gguf --quant q8_0 f.gguf' 'import a.csv -o ./a.csv' 'report export run.csv -o ./run.csv' \
   'report html --diff a.fgd b.fgd -o b.fgd' 'explain a.fgd b.fgd -p It~was --csv b.fgd' \
   'explain a.fgd --geometry fa_tkv=16 -p It~was --margins a.fgd' 'bench -f prompt.txt --csv prompt.txt' \
-  'ab --b-geometry fa_tkv=16 -f prompt.txt --csv prompt.txt'; do
+  'ab --b-geometry fa_tkv=16 -f prompt.txt --csv prompt.txt' \
+  'trace --tokens ids.csv --prompt-tokens 2 --capture 1 --values ./ids.csv'; do
   words=()
   for w in $line; do words+=("${w//\~/ }"); done
   trouble timeout 60 "$forkgate" "${words[@]}"
