@@ -89,6 +89,7 @@ void repro_complete(const struct gate_context *ctx, char *repro, size_t room) {
     int compares_builds =
         strstr(repro, "--only tolerance.stream") != NULL || strstr(repro, "--only perf.") != NULL;
     add_candidate(ctx, &t);
+    if (ctx->under != NULL) add(&t, "--under", ctx->under);
     if (ctx->full_battery) add(&t, "--battery", "full");
     if (ctx->small_battery) add(&t, "--battery", "small");
     if (ctx->cause != NULL) {

@@ -16,6 +16,7 @@
 #include "gates/file_hash.h"
 #include "gates/generate.h"
 #include "gates/repro.h"
+#include "gates/shell_word.h"
 #include "gates/under.h"
 
 struct frame_head {
@@ -289,6 +290,15 @@ static int end_gate(pid_t pid, int must_end) {
     return wait_status;
 }
 
+/* Of the row about a gate's end: what was picked of it is what did not end well. */
+static void write_repro(const struct gate_context *ctx, struct evidence *row) {
+    if (ctx->only != NULL) {
+        (void)snprintf(row->repro, sizeof row->repro, "forkgate run --only");
+        (void)shell_word_add(row->repro, sizeof row->repro, ctx->only);
+    }
+    repro_complete(ctx, row->repro, sizeof row->repro);
+}
+
 void runner_child_finish(struct runner_child *c, struct gate_result *r, int timed_out) {
     char note[320];
     int wait_status = end_gate(c->pid, timed_out || c->lost);
@@ -296,8 +306,7 @@ void runner_child_finish(struct runner_child *c, struct gate_result *r, int time
     const char *trouble = child_trouble(c, wait_status, timed_out, note, sizeof note);
     if (trouble == NULL) trouble = rows_trouble(r);
     if (trouble != NULL) runner_add_note(r, VERDICT_ERROR, trouble);
-    if (trouble != NULL && r->n_rows > 0)
-        repro_complete(c->ctx, r->rows[r->n_rows - 1].repro, sizeof r->rows[0].repro);
+    if (trouble != NULL && r->n_rows > 0) write_repro(c->ctx, &r->rows[r->n_rows - 1]);
     r->ms = (runner_clock() - c->started) * 1e3;
     c->pid = 0;
     c->fd = -1;

@@ -124,7 +124,9 @@ static enum status write_csv(const struct mutants_args *a, const char *command, 
     return mutants_write_csv(a->csv, &h, r, n, err);
 }
 
-static int judge(const struct mutants_args *a, const struct mutant *m, size_t n, const char *command) {
+/* list: where m was read from */
+static int judge(const struct mutants_args *a, const struct mutant *m, size_t n, const char *list,
+                 const char *command) {
     char faults[4096], base[4096];
     struct err err = {""};
     struct mutant_result *results = NULL;
@@ -146,7 +148,9 @@ static int judge(const struct mutants_args *a, const struct mutant *m, size_t n,
     o.jobs = a->jobs;
     o.timeout_s = a->timeout;
     o.on_result = print_result;
+    const char *const read[] = {o.model_path, faults, base, list};
     enum status s = a->csv == NULL ? STATUS_OK : file_out_check(a->csv, 1, &err); /* not after an hour */
+    if (s == STATUS_OK) s = file_out_spares(a->csv, read, 4, &err);
     if (s == STATUS_OK) s = mutants_run(&o, m, n, &results, &n_results, &err);
     cli_progress_end();
     if (s == STATUS_OK) s = write_csv(a, command, results, n_results, &err);
@@ -190,7 +194,7 @@ static int run(int argc, char **argv) {
     if (a.list)
         print_list(m, n);
     else
-        code = judge(&a, m, n, command);
+        code = judge(&a, m, n, path, command);
     free(m);
     return code;
 }

@@ -72,7 +72,8 @@ static const struct cli_option options[] = {
     {"keep-going", 0, NULL, "run later tiers after a red one", 0, CLI_AT(struct run_args, keep_going)},
     {"jobs", 0, "N", "gates at a time, 1 to 16 (default: online cores on cpu, 1 on cuda)", 0,
      CLI_WITHIN(struct run_args, jobs, 1, 16)},
-    {"list", 0, NULL, "list the gates and their claims, run nothing", 0, CLI_AT(struct run_args, list)},
+    {"list", 0, NULL, "list the gates that --tier and --only select (default: all), run nothing", 0,
+     CLI_AT(struct run_args, list)},
     {"verbose", 'v', NULL, "show every check", 0, CLI_AT(struct run_args, verbose)},
     CLI_HEADER("Reports:", 1),
     {"csv", 0, "FILE", "write every check as a CSV row", 1, CLI_ONCE(struct run_args, reports.csv)},
@@ -145,7 +146,7 @@ static void check_only(const struct run_args *a, struct argp_state *state) {
     char near[400] = "", name[64];
     const struct gate *named = NULL;
     size_t used = 0;
-    if (a->only == NULL || a->list) return;
+    if (a->only == NULL) return;
     (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(a->only, "/"), a->only);
     for (int i = 0; gate_registry[i] != NULL; i++) {
         const char *id = gate_registry[i]->id;
@@ -163,7 +164,9 @@ static void check_only(const struct run_args *a, struct argp_state *state) {
 }
 
 static void check(struct argp_state *state, void *args) {
+    struct run_args *a = args;
     check_together(args, state);
+    for (int t = 0; a->list && !a->tiers_given && t < RUNNER_TIERS; t++) a->tiers[t] = 1;
     check_under(args, state);
     check_only(args, state);
 }
@@ -265,7 +268,7 @@ static int judge(const struct run_args *a, struct run_print *print, struct run_r
     struct run_result result;
     struct work_folder kept;
     struct err err = {""};
-    if (run_reports_check(&a->reports, &err) != STATUS_OK ||
+    if (run_reports_check(&a->reports, &rounds->options.context, &err) != STATUS_OK ||
         run_reports_keep(&a->reports, &kept, &rounds->options.context, &err) != STATUS_OK)
         return cli_fail("run", &err);
     enum status s = run_rounds(rounds, &result, &err);
@@ -288,7 +291,7 @@ static int run(int argc, char **argv) {
     join_command(argc, argv, a.command, sizeof a.command);
     cli_parse(&arguments.argp, argc, argv, &a);
     if (a.list) {
-        run_print_list(gate_registry);
+        run_print_list(gate_registry, a.tiers, a.only);
         return 0;
     }
     struct run_print print = {cli_use_colour(STDOUT_FILENO), a.verbose, 0, -1, {0}};

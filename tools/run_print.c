@@ -63,9 +63,10 @@ void run_print_header(const struct gate_context *ctx) {
     printf("\n");
 }
 
-void run_print_list(const struct gate *const *registry) {
+void run_print_list(const struct gate *const *registry, const int tiers[RUNNER_TIERS], const char *only) {
     for (size_t i = 0; registry[i] != NULL; i++)
-        printf("%-10s %-24s %s\n", tier_name(registry[i]->tier), registry[i]->id, registry[i]->claim);
+        if (tiers[registry[i]->tier] && runner_selects_gate(only, registry[i]->id))
+            printf("%-10s %-24s %s\n", tier_name(registry[i]->tier), registry[i]->id, registry[i]->claim);
 }
 
 /* ---- one gate ------------------------------------------------------------------------------------------------ */

@@ -17,7 +17,7 @@ struct run_print {
 };
 
 void run_print_header(const struct gate_context *ctx);
-void run_print_list(const struct gate *const *registry);
+void run_print_list(const struct gate *const *registry, const int tiers[RUNNER_TIERS], const char *only);
 
 /* runner_options.on_result and on_start; sink is a struct run_print. */
 void run_print_result(void *sink, const struct gate_result *r);

@@ -16,12 +16,14 @@ void run_reports_default(struct run_reports *r) {
     r->github = actions != NULL && strcmp(actions, "true") == 0;
 }
 
-enum status run_reports_check(const struct run_reports *r, struct err *err) {
+enum status run_reports_check(const struct run_reports *r, const struct gate_context *ctx, struct err *err) {
+    const char *const read[] = {ctx->model_path, ctx->base, ctx->self, ctx->faults};
     const char *const paths[] = {r->csv, r->junit, r->html, r->summary};
     const int n = (int)(sizeof paths / sizeof paths[0]);
     for (int i = 0; i < n; i++) {
         if (paths[i] == NULL) continue;
         RETURN_IF_ERROR(file_out_check(paths[i], i == 0, err)); /* the CSV may go into a pipe */
+        RETURN_IF_ERROR(file_out_spares(paths[i], read, (int)(sizeof read / sizeof read[0]), err));
         for (int k = 0; k < i; k++)
             if (paths[k] != NULL && file_out_is_one(paths[k], paths[i]))
                 return err_set(err, STATUS_USAGE, "%s: two reports in one file", paths[i]);

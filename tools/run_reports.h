@@ -15,8 +15,9 @@ struct run_reports {
 void run_reports_default(struct run_reports *r);
 
 /* Can every file that was asked for be written? Looked at before the run, which may take long. STATUS_IO, STATUS_USAGE (two
- * reports in one file, by whatever names; a folder; a device or a pipe for anything but the CSV) name the path. */
-enum status run_reports_check(const struct run_reports *r, struct err *err);
+ * reports in one file, by whatever names; in place of the model, the base or a program of the run; a folder; a device or a
+ * pipe for anything but the CSV) name the path. */
+enum status run_reports_check(const struct run_reports *r, const struct gate_context *ctx, struct err *err);
 
 /* Where the gates leave what a report wants to show: a folder in ctx->keep, when one is wanted. The caller removes it. */
 enum status run_reports_keep(const struct run_reports *r, struct work_folder *out, struct gate_context *ctx,

@@ -64,6 +64,9 @@ has err '--tier: want parity, identity or tolerance'
 lacks out 'not reached'
 trouble "$forkgate" mutants --quick --only rt-tie --tier parity --csv nowhere/x.csv # before the run: nothing is printed
 has err 'nowhere/x.csv'
+cp "$root/fixtures/models/seedling-f16.gguf" m.gguf
+trouble "$forkgate" mutants --quick --only rt-tie --tier parity -m m.gguf --csv ./m.gguf
+has err 'the output would replace the input'
 expect 0 "$forkgate" mutants --quick --only rt-tie --tier parity --csv one.csv
 has out 'rt-tie            both    small    killed'
 last out 'forkgate: 1 passed, 0 failed, 0 skipped'

@@ -42,6 +42,10 @@ grep -q ',op.add,.*,launched,add,missing,0,0,0,PASS,' rows.csv || fail 'the rows
 has asked '--tool memcheck --target-processes all'
 has asked '--backend cuda'
 
+grep -q -e "--only 'op.add/n=1 .*' --backend c.* --under memcheck" rows.csv || fail 'the repro of a gate row'
+PATH=/nowhere expect 2 "$forkgate" run --under racecheck --only op.add
+has out 'rerun   forkgate run --only op.add --backend cuda --under racecheck'
+
 # errors are red, with the first of them; a warning of racecheck is a race
 SAYS=3 expect 1 under --under memcheck
 has out '3 errors, first: Invalid __global__ write of size 4 bytes'
