@@ -20,12 +20,13 @@ int import_same_text(const struct import_candidate *a, const struct import_candi
     return a->n == b->n && (a->n == 0 || memcmp(a->text, b->text, a->n) == 0);
 }
 
-/* A text that cannot be the token's bytes: a character was cut, and the server said U+FFFD or nothing instead. */
+/* A text that cannot be the token's bytes: a character was cut, and the server said U+FFFD or nothing instead; or the token is
+ * a special one, whose text is not shown. */
 static int is_lossy(const struct import_candidate *c) {
-    if (c->exact) return 0;
+    if (c->n == 0 || c->exact) return c->n == 0;
     for (size_t i = 0; i + 3 <= c->n; i++)
         if (memcmp(c->text + i, "\xef\xbf\xbd", 3) == 0) return 1;
-    return c->n == 0;
+    return 0;
 }
 
 /* ---- ids ---------------------------------------------------------------------------------------------------------- */
