@@ -27,7 +27,8 @@ static const struct {
             {"fixtures/reference/", TIER_BIT(TIER_PARITY)},
             {"fixtures/peer/", TIER_BIT(TIER_PARITY)},
             {"fixtures/models/", EVERY_TIER},
-            {"golden/budgets.csv", TIER_BIT(TIER_PARITY) | TIER_BIT(TIER_TOLERANCE)}};
+            {"golden/budgets.csv", TIER_BIT(TIER_PARITY) | TIER_BIT(TIER_TOLERANCE)},
+            {"golden/suite.csv", TIER_BIT(TIER_SUITE)}};
 #define USES (sizeof uses / sizeof uses[0])
 
 struct findings {

@@ -86,9 +86,10 @@ static void check_folder(const table *rows, const char *folder) {
     closedir(d);
 }
 
-Test(manifest, every_fixture_is_listed_and_so_are_the_bounds) {
+Test(manifest, every_fixture_is_listed_and_so_are_the_bounds_and_the_counts) {
     table *rows = read_manifest();
     check_folder(rows, "fixtures");
     cr_assert(is_listed(rows, "golden/budgets.csv"), "a run could be judged by looser bounds");
+    cr_assert(is_listed(rows, "golden/suite.csv"), "a suite that has shrunk could be called whole");
     table_close(rows);
 }

@@ -146,6 +146,14 @@ last out 'forkgate: 1 passed, 1 failed, 0 skipped'
 cp "$root/golden/budgets.csv" odd/golden/
 FORKGATE_ROOT=$PWD/odd expect 0 "$forkgate" run --only op.rope
 
+# .. and so is a suite of fewer tests (refused here, inside itself: the row about its list is there all the same)
+sed 's/^unit.act,.*/unit.act,1/' "$root/golden/suite.csv" >odd/golden/suite.csv
+FORKGATE_IN_SUITE=1 FORKGATE_ROOT=$PWD/odd expect 2 "$forkgate" run --tier suite
+has out 'golden/suite.csv is not what fixtures/MANIFEST.csv lists'
+cp "$root/golden/suite.csv" odd/golden/
+FORKGATE_IN_SUITE=1 FORKGATE_ROOT=$PWD/odd expect 2 "$forkgate" run --tier suite
+lacks out 'fixtures.manifest'
+
 # every folder that a tier reads is listed, and each of its files
 rm odd/fixtures/MANIFEST.csv
 for folder in models reference peer; do
