@@ -84,20 +84,13 @@ static int utf8_terminal(void) {
     return utf8;
 }
 
-/* A stream that can be run again here, with every row of its logits. */
-static int is_ours(const dump *d) {
-    const char *tool = provenance_get(dump_provenance(d), "tool");
-    return tool != NULL && strncmp(tool, "forkgate", 8) == 0 &&
-           provenance_get(dump_provenance(d), "import") == NULL;
-}
-
 /* The one command that tells more about this verdict. An import has no binary behind it that explain could run. What no dump
  * holds is named in capitals. */
 static void next_command(const struct diff_args *args, const dump *a, const dump *b,
                          const struct diff_result *r, char *out, size_t room) {
     int whole = 1, invalid = r->verdict == DIFF_INVALID;
     out[0] = '\0';
-    if (!invalid && (r->fork == UINT64_MAX || !is_ours(a) || !is_ours(b))) return;
+    if (!invalid && (r->fork == UINT64_MAX || !dump_inputs_ours(a) || !dump_inputs_ours(b))) return;
     (void)snprintf(out, room, "forkgate %s", invalid ? "inspect" : "explain");
     whole = shell_word_add(out, room, args->paths[0]);
     if (invalid) {

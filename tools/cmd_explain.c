@@ -138,6 +138,13 @@ static enum status open_dumps(struct explain_job *job, struct err *err) {
     for (int i = 0; i < job->args->n_paths; i++)
         RETURN_IF_ERROR(dump_open(job->args->paths[i], &job->dumps[i], err));
     if (job->dumps[1] == NULL) return STATUS_OK;
+    for (int i = 0; i < 2; i++)
+        if (job->args->binary[i] == NULL && !dump_inputs_ours(job->dumps[i]))
+            return err_set(
+                err, STATUS_USAGE,
+                "%s: another engine made it, which cannot be run here; one dump and options for the "
+                "other side go along any stream",
+                job->args->paths[i]);
     static const char *const keys[] = {"model.xxh3", "prompt.xxh3", "n_vocab"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const char *a = provenance_get(dump_provenance(job->dumps[0]), keys[i]);

@@ -74,3 +74,8 @@ enum status dump_inputs_model(const dump *d, const char *path, struct err *err) 
     return err_set(err, STATUS_USAGE, "%s is not the model of %s (xxh3 %s, the dump says %s)", path,
                    dump_name(d), hex, want);
 }
+
+int dump_inputs_ours(const dump *d) {
+    const char *tool = provenance_get(dump_provenance(d), "tool");
+    return tool != NULL && strncmp(tool, "forkgate", 8) == 0;
+}

@@ -1,4 +1,4 @@
-/* dump_inputs.h - the model and the prompt that a dump names, found again and proved to be the ones.
+/* dump_inputs.h - the model and the prompt that a dump names, found again and proved to be the ones; and who made it.
  * Source: ours. Exercise: ctest -R cli.explain */
 #ifndef FORKGATE_DUMP_INPUTS_H
 #define FORKGATE_DUMP_INPUTS_H
@@ -15,5 +15,9 @@ enum status dump_inputs_prompt(const dump *d, const char *file, const char *text
 
 /* STATUS_USAGE when the file at path is not the model of the dump (by XXH3). */
 enum status dump_inputs_model(const dump *d, const char *path, struct err *err);
+
+/* 1 when forkgate made the stream (a CSV of it that was imported again says so too): there is an engine here that can go
+ * along it again as its maker. Of another engine's stream there is none. */
+int dump_inputs_ours(const dump *d);
 
 #endif

@@ -41,6 +41,20 @@ has out 'B top-2  id 12 logit'
 lacks out 'next  ' # explain cannot run the other engine
 expect 1 "$forkgate" diff ours.fgd a.fgd
 lacks out 'next  '
+trouble "$forkgate" explain ours.fgd a.fgd
+has err 'a.fgd: another engine made it, which cannot be run here'
+trouble "$forkgate" explain a.fgd ours.fgd -f "$here/fixtures/prompts/holmes.txt"
+has err 'a.fgd: another engine made it'
+# along its tokens our own engine can go, at two geometries; and a CSV of a stream of ours is ours
+expect 1 "$forkgate" explain a.fgd -f "$here/fixtures/prompts/holmes.txt" --geometry fa_tkv=16 -n 20
+last out 'forkgate: REGROUPING'
+expect 0 "$forkgate" generate -f "$here/fixtures/prompts/holmes.txt" -n 64 --repeat-penalty 1.3 -o pen.fgd
+"$forkgate" inspect --provenance ours.fgd | sed 's/^# repeat_penalty=1/# repeat_penalty=1.29999995/' >ours.csv
+expect 0 "$forkgate" import ours.csv -o again.fgd
+expect 1 "$forkgate" diff pen.fgd again.fgd
+has out 'next       forkgate explain pen.fgd again.fgd'
+expect 1 "$forkgate" explain pen.fgd again.fgd
+last out 'forkgate: SAMPLING'
 
 # a server that does not say how it sampled: the refusal says which keys, on which side, and its last words make it go away
 unsaid=$server/python-q8kv-completions.json
