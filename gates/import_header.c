@@ -100,13 +100,21 @@ static int is_text(const json_t *v) {
     return json_is_string(v) && json_string_length(v) > 0;
 }
 
+/* 1 when there is some. */
+static int take_text(struct import_header *h, const json_t *v) {
+    if (!is_text(v)) return 0;
+    import_blanks_add(&h->text, json_string_value(v), json_string_length(v));
+    return 1;
+}
+
 const char *import_header_choice(struct import_header *h, const json_t *choice, int *has_text) {
     if (!json_is_object(choice)) return "choices: want objects";
     const json_t *message = json_object_get(choice, "message"), *delta = json_object_get(choice, "delta");
     const json_t *reason = json_object_get(choice, "finish_reason");
     h->shape = message != NULL || delta != NULL ? "openai-chat" : "openai-completions";
-    *has_text |= is_text(json_object_get(choice, "text")) || is_text(json_object_get(message, "content")) ||
-                 is_text(json_object_get(delta, "content"));
+    *has_text |= take_text(h, json_object_get(choice, "text")) |
+                 take_text(h, json_object_get(message, "content")) |
+                 take_text(h, json_object_get(delta, "content"));
     if (!json_is_string(reason)) return NULL;
     return finish(h, json_string_value(reason));
 }
@@ -149,7 +157,7 @@ const char *import_header_native(struct import_header *h, const json_t *root, in
     if (json_object_get(root, "content") == NULL && json_object_get(root, "completion_probabilities") == NULL)
         return "neither choices nor completion_probabilities: not an answer that is known here";
     h->shape = "llama.cpp-completion";
-    *has_text = is_text(json_object_get(root, "content"));
+    *has_text = take_text(h, json_object_get(root, "content"));
     read_count(root, "tokens_predicted", &h->told);
     read_count(root, "tokens_evaluated", &h->prompt_tokens);
     read_settings(h, json_object_get(root, "generation_settings"));

@@ -8,6 +8,7 @@
 #include <jansson.h>
 #include <stdint.h>
 
+#include "gates/import_blanks.h"
 #include "gates/provenance.h"
 
 struct import_header {
@@ -21,7 +22,8 @@ struct import_header {
     int64_t prompt_tokens;
     char sampler[64], repeat_penalty[32]; /* "": not told */
     char prompt_hash[40];
-    char trouble[256]; /* room for a sentence */
+    struct import_blanks text; /* of the answer, as far as it is kept */
+    char trouble[256];         /* room for a sentence */
 };
 
 void import_header_init(struct import_header *h);

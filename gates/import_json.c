@@ -183,6 +183,13 @@ static enum status read_stream(struct run *r) {
                            "the server made %" PRId64 " tokens and lists %" PRIu64
                            " (a character cut between tokens loses one; --partial accepts it)",
                            told, r->sink.count);
+    uint64_t lost = import_blanks_lost(&r->header.text, &r->sink.blanks);
+    if (lost > 0 && r->sink.ids != NULL)
+        return feed_refuse(&r->source, end, r->err,
+                           "%" PRIu64
+                           " blanks of the text are in no token: the server's decoder drops them, and a text "
+                           "without its blank is another token's (ask for ids: return_tokens_as_token_ids)",
+                           lost);
     return import_sink_end(&r->sink, r->header.ended, r->err);
 }
 
@@ -200,7 +207,8 @@ static enum status describe(struct run *r, const struct provenance *extra) {
         uint64_t n;
     } counts[] = {{"import.lossy", r->sink.lossy},
                   {"import.ambiguous", r->sink.ambiguous},
-                  {"import.without_top2", r->sink.without_top2}};
+                  {"import.without_top2", r->sink.without_top2},
+                  {"import.blanks_lost", import_blanks_lost(&r->header.text, &r->sink.blanks)}};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         if (counts[i].n > 0)
             RETURN_IF_ERROR(provenance_setf(p, r->err, counts[i].key, "%" PRIu64, counts[i].n));

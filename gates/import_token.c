@@ -201,6 +201,7 @@ static enum status write_held(struct import_sink *s, struct err *err) {
 
 enum status import_sink_add(struct import_sink *s, struct import_token *t, struct err *err) {
     RETURN_IF_ERROR(write_held(s, err));
+    import_blanks_add(&s->blanks, t->chosen.text, t->chosen.n);
     RETURN_IF_ERROR(resolve_all(s, t, err));
     RETURN_IF_ERROR(make_record(s, t, err));
     RETURN_IF_ERROR(hold_text(s, t, err));

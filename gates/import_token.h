@@ -7,6 +7,7 @@
 
 #include "gates/dump.h"
 #include "gates/feed.h"
+#include "gates/import_blanks.h"
 #include "gates/import_ids.h"
 #include "gates/import_json.h"
 
@@ -36,7 +37,8 @@ struct import_sink {
     import_ids *ids; /* NULL: no tokenizer */
     dump_writer *w;
     uint64_t count, with_id, lossy, ambiguous, without_top2;
-    uint32_t *seen; /* [n_seen] a mark of the bytes an id had so far, 0: not met */
+    struct import_blanks blanks; /* of the tokens' texts, as the server says them */
+    uint32_t *seen;              /* [n_seen] a mark of the bytes an id had so far, 0: not met */
     size_t n_seen;
     struct dump_record held; /* the last token: whether it ends the stream is known only at the end */
     uint8_t *text;           /* [n_text] of it */

@@ -270,6 +270,42 @@ Test(import_engines, a_logprob_that_stands_for_none_is_none) {
             &plain, "token 0: top-2 is missing");
 }
 
+#define ONE(token) "{\"token\":\"" token "\",\"logprob\":-0.5,\"bytes\":null,\"top_logprobs\":" TWO "}"
+#define SAID(content, one, two, three)                                                                       \
+    "{\"choices\":[{\"index\":0,\"message\":{\"content\":\"" content "\"},\"logprobs\":{\"content\":[" ONE(  \
+        one) "," ONE(two) "," ONE(three) "]},\"finish_reason\":\"length\"}]}"
+
+static const char *blanks_lost(const char *text) {
+    static char value[32];
+    struct err err = {""};
+    dump *d = NULL;
+    cr_assert_eq(import_text(text, &plain, &d, &err), STATUS_OK, "%s", err.message);
+    const char *v = provenance_get(dump_provenance(d), "import.blanks_lost");
+    (void)snprintf(value, sizeof value, "%s", v != NULL ? v : "none");
+    dump_close(d);
+    return value;
+}
+
+/* SentencePiece, token by token: the blank before a word is gone, and the word alone is another token. */
+Test(import_engines, blanks_that_a_decoder_dropped_are_noticed) {
+    const char *dropped = SAID("the man is", "the", "man", "is");
+    cr_assert_str_eq(blanks_lost(dropped), "2");
+    refused(dropped, &with_ids, "2 blanks of the text are in no token: the server's decoder drops them");
+    cr_assert_str_eq(blanks_lost(SAID("the man is", "the", " man", " is")), "none");
+    cr_assert_str_eq(blanks_lost(SAID("the man is", " the", " man", " is")), "none"); /* a server may trim */
+    cr_assert_str_eq(blanks_lost(SAID(" the man is", "the", " man", " is")), "none");
+    cr_assert_str_eq(blanks_lost(SAID("the man", "the", "man", "is")),
+                     "none"); /* a stop word, cut off the text */
+    cr_assert_str_eq(blanks_lost(SAID("the man in", "the", "man", "is")),
+                     "none"); /* more than blanks differ: nothing is known */
+    const char *streamed =
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"the \"},\"logprobs\":{\"content\":[" ONE(
+            "the") "]}}]}\n\ndata: "
+                   "{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"man\"},\"logprobs\":{\"content\":"
+                   "[" ONE("man") "]},\"finish_reason\":\"length\"}]}\n\ndata: [DONE]\n\n";
+    cr_assert_str_eq(blanks_lost(streamed), "1");
+}
+
 /* A token without text, as its end token is to vLLM: nothing to compare, and nothing to read. */
 Test(import_engines, a_token_may_have_no_bytes) {
     top_is(first_of(CHAT("{\"token\":\"\",\"logprob\":-0.5,\"bytes\":[],\"top_logprobs\":["

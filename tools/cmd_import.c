@@ -139,7 +139,9 @@ static void print_notes(const dump *d) {
     static const char *const counted[][2] = {
         {"import.lossy", "tokens whose bytes the server did not give"},
         {"import.ambiguous", "texts that more than one token has: the last plain one was taken"},
-        {"import.without_top2", "tokens without top-2"}};
+        {"import.without_top2", "tokens without top-2"},
+        {"import.blanks_lost",
+         "blanks of the text are in no token: its bytes are like those of the same server only"}};
     for (size_t i = 0; i < sizeof counted / sizeof counted[0]; i++)
         if (count_of(d, counted[i][0]) > 0)
             fprintf(stderr, "note: %llu %s\n", (unsigned long long)count_of(d, counted[i][0]), counted[i][1]);
