@@ -1,7 +1,8 @@
 /* gate_chunk.c - CLAIM: tokens arriving one by one, in chunks of any size, or all at once leave the same logits: prefill
  * equals decode. Needs: model. Arms: prefill-decode, chunk-1, chunk-7, chunk-64:
- * the stream forced through one prefill in chunks of that size, row by row. Exercise: forkgate run --only stream.chunk.f16 */
+ * the stream forced through one prefill in chunks of that size, row by row; heeded (the largest step was that size). Exercise: forkgate run --only stream.chunk.f16 */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "gates/model/model_gates.h"
 #include "gates/model/streams.h"
@@ -10,6 +11,16 @@
 #define QUICK_TOKENS 12
 #define BRIEF_BYTES                                                                                          \
     400 /* of a prompt, for each row of a chunk, where the battery is brief: so many steps of a large model */
+
+static int longest_of(const struct streams *s, dump *const *base) {
+    int longest = 0;
+    for (int i = 0; i < s->n; i++) {
+        const char *tokens = provenance_get(dump_provenance(base[i]), "prompt.tokens");
+        int n = tokens == NULL ? 0 : (int)strtol(tokens, NULL, 10);
+        longest = n > longest ? n : longest;
+    }
+    return longest;
+}
 
 static enum status score_with_chunk(const struct stream_arm *a, struct engine_config config, int chunk,
                                     const struct streams *all, dump *const *all_bases, struct err *err) {
@@ -25,8 +36,11 @@ static enum status score_with_chunk(const struct stream_arm *a, struct engine_co
     config.chunk = chunk;
     (void)snprintf(arm, sizeof arm, chunk == CHUNK_DEFAULT ? "prefill-decode" : "chunk-%d", chunk);
     RETURN_IF_ERROR(engine_open(a->ctx->model_path, &config, &own.engine, err));
-    enum status status = streams_score(own.engine, s, base, got, err);
+    enum status status = witness_open(own.engine, err);
+    if (status == STATUS_OK) status = streams_score(own.engine, s, base, got, err);
+    const struct witness seen = witness_close();
     if (status == STATUS_OK) {
+        streams_chunk_row(&own, chunk, &seen, longest_of(s, base));
         for (int i = 0; i < s->n; i++)
             (void)streams_row(&own, arm, s->prompts[i].name, base[i], got[i], UINT64_MAX, "measured");
         streams_close(got, s->n);

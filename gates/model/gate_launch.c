@@ -2,7 +2,7 @@
  * being watched. Needs: model. Arms: threads, simd-scalar (cpu), no-graph (cuda), fa_tq, fa_splits, observer (every op
  * copied out), observer-tap (every op screened where it lies, as explain does), full-dump (top-k and whole rows stored),
  * no-dump (driven without a dump), heeded (fa_tkv, fa_chunk and kv do carry bits: a run that another value of them does not
- * change has ignored them; of fa_tq and fa_splits attention says what it did).
+ * change has ignored them; of fa_tq and fa_splits attention says what it did, of threads and graphs the witness).
  * Exercise: forkgate run --only stream.launch.f16 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,15 +77,46 @@ static enum status scalar_variant(const struct stream_arm *a, const struct engin
     return STATUS_OK;
 }
 
-static enum status machine_variants(const struct stream_arm *a, const struct engine_config *config,
-                                    const struct streams *s, dump *const *base, struct err *err) {
+/* seen: of the run that made the base. */
+static enum status graphs_variant(const struct stream_arm *a, const struct engine_config *config,
+                                  const struct witness *seen, const struct streams *s, dump *const *base,
+                                  struct err *err) {
     struct engine_config c = *config;
-    if (config->backend == BACKEND_CUDA) {
-        c.compute.graphs = !config->compute.graphs;
-        return variant(a, "no-graph", &c, s, base, err);
+    dump *got[STREAMS_MAX];
+    engine *e = NULL;
+    c.compute.graphs = !config->compute.graphs;
+    RETURN_IF_ERROR(engine_open(a->ctx->model_path, &c, &e, err));
+    enum status status = witness_open(e, err);
+    if (status == STATUS_OK) status = streams_run(e, s, BATCH_MAX, 0, got, err);
+    const struct witness other = witness_close();
+    if (status == STATUS_OK) {
+        compare_all(a, "no-graph", s, base, got, UINT64_MAX);
+        streams_graphs_row(a, c.compute.graphs ? &other : seen, c.compute.graphs ? seen : &other);
+        streams_close(got, s->n);
     }
+    engine_close(e);
+    return status;
+}
+
+static enum status threads_heeded(const struct stream_arm *a, const struct engine_config *config,
+                                  struct err *err) {
+    engine *e = NULL;
+    const struct witness_threads before = witness_threads();
+    RETURN_IF_ERROR(engine_open(a->ctx->model_path, config, &e, err));
+    streams_threads_row(a, config->compute.n_threads, witness_started(&before));
+    engine_close(e);
+    return STATUS_OK;
+}
+
+static enum status machine_variants(const struct stream_arm *a, const struct engine_config *config,
+                                    const struct witness *seen, const struct streams *s, dump *const *base,
+                                    struct err *err) {
+    struct engine_config c = *config;
+    if (config->backend == BACKEND_CUDA) return graphs_variant(a, config, seen, s, base, err);
     c.compute.n_threads = config->compute.n_threads == 1 ? 2 : 1;
     RETURN_IF_ERROR(variant(a, "threads", &c, s, base, err));
+    RETURN_IF_ERROR(threads_heeded(a, config, err));
+    RETURN_IF_ERROR(threads_heeded(a, &c, err));
     return config->compute.simd == SIMD_SCALAR ? STATUS_OK : scalar_variant(a, config, s, base, err);
 }
 
@@ -210,9 +241,12 @@ static enum status judge(const struct stream_arm *a, const struct engine_config 
     struct streams s;
     dump *base[STREAMS_MAX];
     choose(a, all, &s);
-    RETURN_IF_ERROR(streams_run(a->engine, &s, BATCH_MAX, 0, base, err));
-    enum status status = geometry_variants(a, config, &s, base, err);
-    if (status == STATUS_OK) status = machine_variants(a, config, &s, base, err);
+    RETURN_IF_ERROR(witness_open(a->engine, err));
+    enum status status = streams_run(a->engine, &s, BATCH_MAX, 0, base, err);
+    const struct witness seen = witness_close();
+    RETURN_IF_ERROR(status);
+    status = geometry_variants(a, config, &s, base, err);
+    if (status == STATUS_OK) status = machine_variants(a, config, &seen, &s, base, err);
     if (status == STATUS_OK) status = heeded_variants(a, config, &s, base, err);
     if (status == STATUS_OK) status = observed(a, &s, base, err);
     if (status == STATUS_OK) status = tapped(a, &s, base, err);

@@ -71,7 +71,8 @@ void streams_heeded_row(const struct stream_arm *a, const char *option, const ch
     int valid = dump_first_invalid(want, &why) == UINT64_MAX && dump_first_invalid(got, &why) == UINT64_MAX;
     if (m.compared == 0) why = "nothing was compared";
     if (valid && golden_matches(&m)) why = "the option changed no bit: it is ignored";
-    streams_count_row(a, "heeded", test_case, !valid || m.compared == 0 || golden_matches(&m), why);
+    streams_count_row(a, "heeded", test_case, !valid || m.compared == 0 || golden_matches(&m),
+                      why == NULL ? "" : why);
 }
 
 struct used {
@@ -107,6 +108,35 @@ void streams_used_row(const struct stream_arm *a, int tiles, const struct engine
     wrong += least(one.did, one.there) != least(one.asked, one.there);
     wrong += least(two.did, two.there) != least(two.asked, two.there);
     streams_count_row(a, "heeded", test_case, (uint64_t)(one.there > 0 && two.there > 0 ? wrong : 2), note);
+}
+
+void streams_chunk_row(const struct stream_arm *a, int asked, const struct witness *did, int longest) {
+    char test_case[64], note[120];
+    int most = least(asked, longest - 1); /* a prompt's last token may be a step of its own */
+    (void)snprintf(test_case, sizeof test_case, "chunk %d", asked);
+    (void)snprintf(note, sizeof note, "steps of at most %d rows, of prompts of at most %d tokens", did->rows,
+                   longest);
+    streams_count_row(a, "heeded", test_case, did->rows > asked || did->rows < most, note);
+}
+
+void streams_threads_row(const struct stream_arm *a, int asked, int started) {
+    char test_case[64], note[120];
+    (void)snprintf(test_case, sizeof test_case, "threads %d", asked);
+    (void)snprintf(note, sizeof note, "%d started beside the caller's", started);
+    streams_count_row(a, "heeded", test_case, started != asked - 1, note);
+}
+
+void streams_graphs_row(const struct stream_arm *a, const struct witness *with,
+                        const struct witness *without) {
+    char note[160];
+    (void)snprintf(note, sizeof note, "%llu of %llu decode steps were replayed, without graphs %llu of %llu",
+                   (unsigned long long)with->replayed, (unsigned long long)with->decodes,
+                   (unsigned long long)without->replayed, (unsigned long long)without->decodes);
+    if (with->ripe == 0 && with->replayed == 0 && without->replayed == 0)
+        streams_note_row(a, "heeded", "graphs", VERDICT_SKIP, note);
+    else
+        streams_count_row(a, "heeded", "graphs",
+                          (uint64_t)(with->replayed == 0) + (uint64_t)(without->replayed > 0), note);
 }
 
 void streams_count_row(const struct stream_arm *a, const char *arm, const char *test_case, uint64_t wrong,

@@ -7,6 +7,7 @@
 #include "gates/gate.h"
 #include "gates/generate.h"
 #include "gates/golden.h"
+#include "gates/model/witness.h"
 
 #define STREAMS_MAX 16
 
@@ -82,6 +83,13 @@ void streams_heeded_row(const struct stream_arm *a, const char *option, const ch
  * of each of two engines; SKIP where there was not enough work to tell. tiles: fa_tq, else fa_splits. */
 void streams_used_row(const struct stream_arm *a, int tiles, const struct engine_config *first,
                       engine *first_engine, const struct engine_config *second, engine *second_engine);
+/* The same for the options that only a witness sees (witness.h). Of --chunk: the largest step, which had a prompt of `longest`
+ * tokens to cut. Of --threads: how many the engine started beside its caller. Of --no-graph: two runs of the same streams,
+ * SKIP where no step came often enough to be replayed. */
+void streams_chunk_row(const struct stream_arm *a, int asked, const struct witness *did, int longest);
+void streams_threads_row(const struct stream_arm *a, int asked, int started);
+void streams_graphs_row(const struct stream_arm *a, const struct witness *with,
+                        const struct witness *without);
 /* One row for a count that must be zero. */
 void streams_count_row(const struct stream_arm *a, const char *arm, const char *test_case, uint64_t wrong,
                        const char *note);
