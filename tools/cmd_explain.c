@@ -212,15 +212,42 @@ static int geometry_equal(const struct geometry *a, const struct geometry *b) {
     return memcmp(a, b, sizeof *a) == 0;
 }
 
+/* The next command is the side's: its binary in its environment, and what was asked of it that is not the default. Of the
+ * geometry only who wants it: no gate of one op takes it from a user. */
+static void next_of_side(struct explain_job *job, int k, const char *rest, int with_geometry) {
+    const struct explain_side *side = &job->sides[k];
+    const struct engine_config *c = &side->config;
+    struct cli_engine own;
+    cli_engine_default(&own);
+    const enum route route = own.config.compute.route;
+    char geometry[96], text[sizeof job->next] = "";
+    int whole = 1;
+    if (side->binary != NULL && side->env != NULL && side->env[0] != NULL) {
+        whole = shell_word_add(text, sizeof text, "env");
+        for (int i = 0; side->env[i] != NULL; i++)
+            whole = whole && shell_word_add(text, sizeof text, side->env[i]);
+    }
+    whole = whole && shell_word_add(text, sizeof text, side->binary != NULL ? side->binary : "forkgate");
+    geometry_format(&c->compute.geometry, geometry, sizeof geometry);
+    const char *const words[][2] = {
+        {"--backend", c->backend != own.config.backend ? "cuda" : NULL},
+        {"-m", strcmp(side->model, own.model) != 0 ? side->model : NULL},
+        {"--route", with_geometry && c->compute.route != route ? route_name(c->compute.route) : NULL},
+        {"--geometry", with_geometry ? geometry : NULL}};
+    size_t used = strlen(text);
+    whole = whole && snprintf(text + used, sizeof text - used, " %s", rest) < (int)(sizeof text - used);
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (words[i][1] != NULL)
+            whole = whole && shell_word_add(text, sizeof text, words[i][0]) &&
+                    shell_word_add(text, sizeof text, words[i][1]);
+    (void)snprintf(job->next, sizeof job->next, "%s", whole ? text + 1 : "");
+}
+
 /* A regrouping by geometry is a change of class fa: the tier that judges it, for the side that is not the default. */
 static void next_for_class_fa(struct explain_job *job) {
-    const struct engine_config *b = &job->sides[1].config;
-    const struct geometry own = geometry_default(b->compute.arch);
-    char geometry[96];
-    geometry_format(&job->sides[geometry_equal(&b->compute.geometry, &own) ? 0 : 1].config.compute.geometry,
-                    geometry, sizeof geometry);
-    (void)snprintf(job->next, sizeof job->next, "forkgate run --class fa --cause TEXT --geometry %s",
-                   geometry);
+    const struct geometry *b = &job->sides[1].config.compute.geometry;
+    const struct geometry own = geometry_default(job->sides[1].config.compute.arch);
+    next_of_side(job, geometry_equal(b, &own) ? 0 : 1, "run --class fa --cause TEXT", 1);
 }
 
 /* A command about the first n dumps, and what is added to it; none where it would not fit. */
@@ -237,6 +264,7 @@ static void next_with_dumps(struct explain_job *job, const char *command, int n,
 }
 
 static const char *next_command(struct explain_job *job, const struct explain_result *r) {
+    char gate[160];
     job->next[0] = '\0';
     switch (r->verdict) {
     case EXPLAIN_REGROUPING:
@@ -248,7 +276,8 @@ static const char *next_command(struct explain_job *job, const struct explain_re
     case EXPLAIN_WRONG_VALUE:
     case EXPLAIN_UNWRITTEN:
     case EXPLAIN_STALE:
-        (void)snprintf(job->next, sizeof job->next, "forkgate run --tier parity --only op.%s", r->first.op);
+        (void)snprintf(gate, sizeof gate, "run --tier parity --only op.%s", r->first.op);
+        next_of_side(job, 1, gate, 0);
         break;
     case EXPLAIN_NOT_REPRODUCED:
         next_with_dumps(job, "forkgate explain", 1, " --binary-a PATH --binary-b PATH");

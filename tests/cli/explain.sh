@@ -119,6 +119,19 @@ expect 1 "$forkgate" explain long.fgd "${long[@]}" --geometry fa_tkv=16 --binary
 last out 'forkgate: WRONG-VALUE'
 has out 'A later op is wrong as well.'
 
+# the next command asks the side that was wrong: its binary, in its environment, fails where this one passes
+faults=$(dirname "$forkgate")/forkgate-faults
+expect 1 "$forkgate" explain a.fgd "${prompt[@]}" -n 2 --binary-b "$faults" --env-b FORKGATE_FAULT=norm-tail
+next=$(sed -n 's/^next *//p' out)
+[ "$next" = "env FORKGATE_FAULT=norm-tail $faults run --tier parity --only op.rmsnorm" ] || fail "next: $next"
+expect 1 eval "FORKGATE_ROOT=$tests/.. $next"
+last out 'forkgate: 0 passed, 1 failed, 0 skipped'
+# and of another model, that model
+f16=$tests/../fixtures/models/seedling-f16.gguf
+expect 0 "$forkgate" generate -m "$f16" "${prompt[@]}" -n 6 -o f16.fgd
+expect 1 "$forkgate" explain f16.fgd -m "$f16" "${prompt[@]}" --geometry fa_tkv=16
+has out "next        forkgate run --class fa --cause TEXT -m $f16 --geometry fa_tq=64,fa_tkv=16"
+
 # sampling only; streams whose difference this binary cannot make
 gen -n 5 -t 1 --temp 3 --seed 5 -o hot.fgd
 expect 1 "$forkgate" explain a.fgd hot.fgd "${prompt[@]}"
