@@ -65,12 +65,28 @@ static void close_package(struct package *p) {
     work_folder_remove(&p->folder);
 }
 
+/* A command that cannot be run, or leaves no dump, is found by one token of one prompt and not after the base's streams. */
+static enum status try_command(struct package *p, struct err *err) {
+    const struct sampler_config greedy = sampler_greedy();
+    struct battery one = p->battery;
+    const struct side_work work = {&p->folder, &one, NULL, NULL};
+    char dir[WORK_PATH], forced[WORK_PATH];
+    one.n = 1;
+    if (p->candidate.kind != SIDE_COMMAND) return STATUS_OK;
+    RETURN_IF_ERROR(side_generate(&p->candidate, &work, &greedy, 1, "tried", dir, err));
+    return side_can_follow(&p->candidate)
+               ? side_replay(&p->candidate, &work, dir, "tried-forced", forced, err)
+               : STATUS_OK;
+}
+
 enum status tolerance_package_run(const struct gate_context *ctx, const struct tolerance_plan *plan,
                                   struct err *err) {
-    static tolerance_stage *const stages[] = {
-        tolerance_stage_guard,    tolerance_stage_streams, tolerance_stage_again,  tolerance_stage_force,
-        tolerance_stage_controls, tolerance_stage_forced,  tolerance_stage_greedy, tolerance_stage_sampling,
-        tolerance_stage_text,     tolerance_stage_negative};
+    static tolerance_stage *const stages[] = {tolerance_stage_guard,    try_command,
+                                              tolerance_stage_streams,  tolerance_stage_again,
+                                              tolerance_stage_force,    tolerance_stage_controls,
+                                              tolerance_stage_forced,   tolerance_stage_greedy,
+                                              tolerance_stage_sampling, tolerance_stage_text,
+                                              tolerance_stage_negative};
     struct package *p = calloc(1, sizeof *p);
     if (p == NULL) return err_set(err, STATUS_NOMEM, "tolerance: out of memory");
     p->ctx = ctx;

@@ -92,6 +92,14 @@ expect 2 tier --cause x --engine-cmd "'$forkgate' generate -f {prompt} -n {n} -o
 has out 'ERROR'
 expect 2 tier --cause x --engine-cmd "echo device lost >&2; exit 7 # {prompt} {n} {out} {follow}"
 has out 'exit 7: device lost'
+# .. at once: the base has not been asked for anything yet
+printf '#!/bin/sh\necho "$1" >>%s\nexec %s "$@"\n' "$work/asked" "$forkgate" >base && chmod +x base
+expect 2 tier --cause x --base "$work/base" --engine-cmd 'no-such-engine {prompt} {n} {out}'
+has out 'not found'
+[ ! -e asked ] || fail 'the base was run before the command was tried'
+expect 2 tier --cause x --base "$work/base" --engine-cmd "test -z '{follow}' || exit 9; '$forkgate' generate -f {prompt} -n {n} -o {out} -m '$model'"
+has out 'exit 9'
+[ ! -e asked ] || fail 'the base was run before the command was tried'
 expect 2 tier --cause x --engine-cmd 'engine {prompt}'
 has out '{prompt}, {n} and {out} must all be in it'
 expect 2 tier --cause x --base "$work/nowhere"
