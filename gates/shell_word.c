@@ -22,3 +22,11 @@ int shell_word_add(char *text, size_t room, const char *word) {
     text[fits ? used : before] = '\0';
     return fits;
 }
+
+int shell_word_add_pairs(char *text, size_t room, const char *const pairs[][2], int n) {
+    int fits = 1;
+    for (int i = 0; i < n; i++)
+        if (pairs[i][1] != NULL)
+            fits = fits && shell_word_add(text, room, pairs[i][0]) && shell_word_add(text, room, pairs[i][1]);
+    return fits;
+}

@@ -10,4 +10,7 @@
 /* Adds one space and word, quoted where it must be, to the command in text[room]. 0: it did not fit, text is as it was. */
 int shell_word_add(char *text, size_t room, const char *word);
 
+/* Adds "OPTION VALUE" for each of n pairs that has a value. 0: not all fitted. */
+int shell_word_add_pairs(char *text, size_t room, const char *const pairs[][2], int n);
+
 #endif

@@ -141,10 +141,8 @@ static void print_next(const struct bisect_job *job, const char *good, const cha
                                     {"-p", a->text}};
     char command[16384] = "forkgate explain";
     int whole = shell_word_add(command, sizeof command, a->golden);
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (words[i][1] != NULL)
-            whole = whole && shell_word_add(command, sizeof command, words[i][0]) &&
-                    shell_word_add(command, sizeof command, words[i][1]);
+    whole =
+        whole && shell_word_add_pairs(command, sizeof command, words, (int)(sizeof words / sizeof words[0]));
     if (whole) printf("next        %s\n", command);
 }
 

@@ -236,10 +236,7 @@ static void next_of_side(struct explain_job *job, int k, const char *rest, int w
         {"--geometry", with_geometry ? geometry : NULL}};
     size_t used = strlen(text);
     whole = whole && snprintf(text + used, sizeof text - used, " %s", rest) < (int)(sizeof text - used);
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (words[i][1] != NULL)
-            whole = whole && shell_word_add(text, sizeof text, words[i][0]) &&
-                    shell_word_add(text, sizeof text, words[i][1]);
+    whole = whole && shell_word_add_pairs(text, sizeof text, words, (int)(sizeof words / sizeof words[0]));
     (void)snprintf(job->next, sizeof job->next, "%s", whole ? text + 1 : "");
 }
 
@@ -250,17 +247,29 @@ static void next_for_class_fa(struct explain_job *job) {
     next_of_side(job, geometry_equal(b, &own) ? 0 : 1, "run --class fa --cause TEXT", 1);
 }
 
-/* A command about the first n dumps, and what is added to it; none where it would not fit. */
-static void next_with_dumps(struct explain_job *job, const char *command, int n, const char *rest) {
+/* A command about the first n dumps; none where it would not fit. */
+static int next_with_dumps(struct explain_job *job, const char *command, int n) {
     int whole = 1;
     (void)snprintf(job->next, sizeof job->next, "%s", command);
     for (int i = 0; i < n; i++)
         whole = whole && shell_word_add(job->next, sizeof job->next, job->args->paths[i]);
-    size_t used = strlen(job->next);
-    if (!whole || used + strlen(rest) >= sizeof job->next)
+    if (!whole) job->next[0] = '\0';
+    return whole;
+}
+
+/* What no dump holds is said again, or named in capitals. */
+static void next_with_binaries(struct explain_job *job) {
+    const struct explain_args *a = job->args;
+    struct cli_engine own;
+    cli_engine_default(&own);
+    const char *const words[][2] = {{"--binary-a", "PATH"},
+                                    {"--binary-b", "PATH"},
+                                    {"-m", strcmp(a->engine.model, own.model) != 0 ? a->engine.model : NULL},
+                                    {"-f", a->file},
+                                    {"-p", a->text}};
+    if (!next_with_dumps(job, "forkgate explain", a->n_paths) ||
+        !shell_word_add_pairs(job->next, sizeof job->next, words, (int)(sizeof words / sizeof words[0])))
         job->next[0] = '\0';
-    else
-        memcpy(job->next + used, rest, strlen(rest) + 1);
 }
 
 static const char *next_command(struct explain_job *job, const struct explain_result *r) {
@@ -271,7 +280,7 @@ static const char *next_command(struct explain_job *job, const struct explain_re
         if (!geometry_equal(&job->sides[0].config.compute.geometry, &job->sides[1].config.compute.geometry))
             next_for_class_fa(job);
         else if (job->args->n_paths == 2)
-            next_with_dumps(job, "forkgate diff", 2, "");
+            (void)next_with_dumps(job, "forkgate diff", 2);
         break;
     case EXPLAIN_WRONG_VALUE:
     case EXPLAIN_UNWRITTEN:
@@ -280,10 +289,10 @@ static const char *next_command(struct explain_job *job, const struct explain_re
         next_of_side(job, 1, gate, 0);
         break;
     case EXPLAIN_NOT_REPRODUCED:
-        next_with_dumps(job, "forkgate explain", 1, " --binary-a PATH --binary-b PATH");
+        next_with_binaries(job);
         break;
     case EXPLAIN_SAMPLING:
-        next_with_dumps(job, "forkgate inspect", 1, "");
+        (void)next_with_dumps(job, "forkgate inspect", 1);
         break;
     case EXPLAIN_IDENTICAL:
     case EXPLAIN_ARITHMETIC:

@@ -141,6 +141,15 @@ expect 1 "$forkgate" explain "it's a.fgd" hot.fgd "${prompt[@]}"
 expect 0 eval "'$forkgate' $(sed -n 's/^next *forkgate //p' out)"
 lines out 6
 
+# what this binary cannot make again: the next command has all but the binaries
+"$forkgate" inspect --provenance a.fgd | sed 's/,0,[0-9a-f]\{32\}/,0,00000000000000000000000000000001/' >bent.csv
+expect 0 "$forkgate" import bent.csv -o bent.fgd
+expect 2 "$forkgate" explain a.fgd bent.fgd "${prompt[@]}"
+last out 'forkgate: NOT-REPRODUCED'
+next=$(sed -n 's/^next *forkgate //p' out)
+expect 2 eval "'$forkgate' ${next//PATH/$forkgate}"
+last out 'forkgate: NOT-REPRODUCED'
+
 # the geometry that the tier is asked about is the one that is not the default, on whichever side
 expect 1 "$forkgate" explain b.fgd a.fgd "${prompt[@]}"
 has out 'next        forkgate run --class fa --cause TEXT --geometry fa_tq=64,fa_tkv=16'
