@@ -71,6 +71,10 @@ size_t runner_unjudged(const struct run_result *r, struct runner_unjudged out[2 
 /* verdict_exit_code_tiers over backends and tiers. */
 int runner_exit_code(const struct run_result *r);
 
+/* How many times its own time-out a gate may take on this model, 1 to 20: the time-outs are those of the embedded one, and
+ * the time a stream takes grows with the bytes of the file. */
+double runner_patience(const char *model_path);
+
 /* Does `only` ("GATE" or "GATE/part of a case", NULL: everything) select this gate; this case? Gates ask for cases. */
 int runner_selects_gate(const char *only, const char *gate);
 int runner_selects_case(const char *only, const char *gate, const char *test_case);

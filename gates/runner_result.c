@@ -1,7 +1,8 @@
-/* runner_result.c - what a run's results say together: more results behind them, and the exit code. See runner.h.
+/* runner_result.c - what a run's results say together: more results behind them, the exit code, and how long a gate may take. See runner.h.
  * Source: ours. Exercise: ctest -R unit.verdicts */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "gates/runner.h"
 #include "gates/runner_child.h"
@@ -40,6 +41,15 @@ enum status runner_merge(struct run_result *r, struct run_result *more, struct e
     free(more->gates);
     memset(more, 0, sizeof *more);
     return STATUS_OK;
+}
+
+#define PATIENCE_BYTES 0x1p25
+#define PATIENCE_MOST  20.0
+
+double runner_patience(const char *model_path) {
+    struct stat st;
+    double times = stat(model_path, &st) == 0 ? 1 + (double)st.st_size / PATIENCE_BYTES : 1;
+    return times < PATIENCE_MOST ? times : PATIENCE_MOST;
 }
 
 /* ---- the exit code --------------------------------------------------------------------------------------------- */

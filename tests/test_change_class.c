@@ -3,7 +3,9 @@
 #include <criterion/criterion.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "gates/runner.h"
 
@@ -89,4 +91,22 @@ Test(change_class, nothing_else_is_excused) {
     cr_assert_eq(run_class(&golden, 1, 1, "golden", "INVALID: NaN", &row), 1, "a broken stream");
     cr_assert_eq(run_class(&golden, 1, 1, "greedy", "token is not the argmax", &row), 1, "another arm");
     cr_assert_eq(run_class(&repeat, 1, 1, "golden", "fork", &row), 1, "a gate without goldens");
+}
+
+/* The time-outs are those of a small model; a large one that is sound must not run into them. */
+Test(change_class, a_large_model_is_given_time) {
+    char path[] = "/tmp/forkgate-patience-XXXXXX";
+    int fd = mkstemp(path);
+    cr_assert(fd >= 0 && ftruncate(fd, 98 << 20) == 0);
+    double some = runner_patience(path);
+    cr_assert(some > 4 && some < 5, "%g", some);
+    cr_assert_eq(ftruncate(fd, 1 << 30), 0);
+    double most = runner_patience(path);
+    cr_assert(most > 19.9 && most < 20.1, "%g", most);
+    (void)close(fd);
+    (void)unlink(path);
+    double embedded = runner_patience(FORKGATE_SOURCE_DIR "/fixtures/models/seedling-q8_0.gguf");
+    cr_assert(embedded >= 1 && embedded < 1.5, "%g", embedded);
+    double none = runner_patience(path);
+    cr_assert(none > 0.9 && none < 1.1, "%g", none);
 }

@@ -302,7 +302,8 @@ static int run(int argc, char **argv) {
     memcpy(rounds.options.tiers, a.tiers, sizeof a.tiers);
     rounds.options.keep_going = a.keep_going;
     rounds.options.class_fa = a.class_fa;
-    rounds.options.timeout_scale = a.battery == BATTERY_FULL || a.under != NULL ? 20 : 1;
+    rounds.options.timeout_scale =
+        a.battery == BATTERY_FULL || a.under != NULL ? 20 : runner_patience(a.engine.model);
     rounds.options.on_result = run_print_result;
     rounds.options.on_start = run_print_start;
     rounds.options.sink = rounds.print = &print;
