@@ -84,13 +84,18 @@ static int utf8_terminal(void) {
     return utf8;
 }
 
+static int off_rails(const struct diff_result *r) {
+    return r->verdict == DIFF_IDENTICAL && diff_rails(r) == DIFF_RAILS_DIFFER;
+}
+
 /* The one command that tells more about this verdict. An import has no binary behind it that explain could run. What no dump
  * holds is named in capitals. */
 static void next_command(const struct diff_args *args, const dump *a, const dump *b,
                          const struct diff_result *r, char *out, size_t room) {
     int whole = 1, invalid = r->verdict == DIFF_INVALID;
     out[0] = '\0';
-    if (!invalid && (r->fork == UINT64_MAX || !dump_inputs_ours(a) || !dump_inputs_ours(b))) return;
+    if (!invalid && r->fork == UINT64_MAX && !off_rails(r)) return;
+    if (!invalid && (!dump_inputs_ours(a) || !dump_inputs_ours(b))) return;
     (void)snprintf(out, room, "forkgate %s", invalid ? "inspect" : "explain");
     whole = shell_word_add(out, room, args->paths[0]);
     if (invalid) {
@@ -109,10 +114,6 @@ static void next_command(const struct diff_args *args, const dump *a, const dump
     const char *text = dump_inputs_prompt(a, NULL, NULL, &prompt, &n, &err) == STATUS_OK ? "" : " -p PROMPT";
     free(prompt);
     (void)snprintf(out + used, room - used, "%s%s", model, text);
-}
-
-static int off_rails(const struct diff_result *r) {
-    return r->verdict == DIFF_IDENTICAL && diff_rails(r) == DIFF_RAILS_DIFFER;
 }
 
 /* Only who asks for the rails is told that nothing is known of them. */

@@ -97,7 +97,7 @@ static const struct cli_table arguments = {
         "  forkgate explain a.fgd --geometry fa_tkv=16 --csv growth.csv\n"
         "  forkgate explain a.fgd --binary-a base/forkgate --binary-b head/forkgate\n"
         "  forkgate explain a.fgd --binary-b build/forkgate-faults \\\n"
-        "    --env-b FORKGATE_FAULT=mm-skip\n",
+        "    --env-b FORKGATE_FAULT=norm-tail\n",
         cli_engine_children),
     options, take_path, check};
 
