@@ -108,6 +108,15 @@ static enum status choose_prompt(struct bisect_job *job, struct err *err) {
     return err_set(err, STATUS_USAGE, "%s: its prompt holds a NUL: give -f FILE", a->golden);
 }
 
+/* More tokens than the golden asked for are not known to be good or bad. */
+static enum status check_tokens(const struct bisect_args *a, const dump *golden, struct err *err) {
+    const char *asked = provenance_get(dump_provenance(golden), "n_requested");
+    uint64_t held = asked != NULL ? strtoull(asked, NULL, 10) : dump_count(golden);
+    if (a->n <= 0 || (uint64_t)a->n <= held) return STATUS_OK;
+    return err_set(err, STATUS_USAGE, "-n %d: %s was asked for %llu tokens", a->n, a->golden,
+                   (unsigned long long)held);
+}
+
 /* Checks that prompt and model are the golden's before any build is blamed for it. */
 static enum status prepare(struct bisect_job *job, int argc, char **argv, struct err *err) {
     struct bisect_args *a = job->args, scratch;
@@ -115,6 +124,7 @@ static enum status prepare(struct bisect_job *job, int argc, char **argv, struct
     RETURN_IF_ERROR(dump_open(a->golden, &job->golden, err));
     if (dump_first_invalid(job->golden, &reason) != UINT64_MAX)
         return err_set(err, STATUS_USAGE, "%s cannot be a golden: %s", a->golden, reason);
+    RETURN_IF_ERROR(check_tokens(a, job->golden, err));
     RETURN_IF_ERROR(dump_inputs_model(job->golden, a->engine.model, err));
     RETURN_IF_ERROR(dump_inputs_prompt(job->golden, a->file, a->text, &job->prompt, &job->prompt_bytes, err));
     RETURN_IF_ERROR(choose_prompt(job, err));

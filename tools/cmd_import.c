@@ -121,6 +121,7 @@ static void print_notes(const dump *d) {
     const struct dump_record *first = dump_count(d) > 0 ? dump_record_at(d, 0) : NULL;
     const char *reason = NULL;
     uint64_t bad = dump_first_invalid(d, &reason);
+    if (first == NULL) fprintf(stderr, "note: no record: there is nothing that diff could compare\n");
     if (bad != UINT64_MAX)
         fprintf(stderr, "note: diff will call it INVALID from record %llu on: %s\n", (unsigned long long)bad,
                 reason);

@@ -83,13 +83,23 @@ static void show_progress(void *ctx, uint64_t done, uint64_t total) {
     cli_progress("trace: step", done, total);
 }
 
+static enum status check_places(const struct trace_args *a, int n, struct err *err) {
+    if (a->prompt_tokens < 1 || a->prompt_tokens > n)
+        return err_set(err, STATUS_USAGE, "--prompt-tokens %d: %s holds %d tokens", a->prompt_tokens,
+                       a->tokens, n);
+    if (a->ops > n - a->prompt_tokens)
+        return err_set(err, STATUS_USAGE, "--ops %d: the last step is %d", a->ops, n - a->prompt_tokens);
+    for (int i = 0; i < a->n_captures; i++)
+        if (a->captures[i] >= n)
+            return err_set(err, STATUS_USAGE, "--capture %d: the last position is %d", a->captures[i], n - 1);
+    return STATUS_OK;
+}
+
 static enum status trace(const struct trace_args *a, const int32_t *ids, int n, struct err *err) {
     struct tape_plan plan;
     struct tape tape;
     engine *e = NULL;
-    if (a->prompt_tokens < 1 || a->prompt_tokens > n)
-        return err_set(err, STATUS_USAGE, "--prompt-tokens %d: %s holds %d tokens", a->prompt_tokens,
-                       a->tokens, n);
+    RETURN_IF_ERROR(check_places(a, n, err));
     memset(&plan, 0, sizeof plan);
     plan.prompt = ids;
     plan.n_prompt = (size_t)a->prompt_tokens;

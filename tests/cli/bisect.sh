@@ -32,6 +32,9 @@ last out 'forkgate: FIRST BAD ./b5'
 lines err 0
 head -n 1 s.csv | grep -q '^# forkgate bisect 2: golden ' || fail 'the state names its question'
 
+trouble "$forkgate" bisect ./b1 ./b2 --golden golden.fgd -p "$prompt" -n 6
+has err '-n 6: golden.fgd was asked for 5 tokens'
+
 # again: everything is known, nothing runs
 mv ran ran.first
 expect 1 "$forkgate" bisect "${list[@]}" --golden golden.fgd -p "$prompt" --state s.csv

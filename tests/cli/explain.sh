@@ -52,6 +52,15 @@ expect 0 "$forkgate" explain a.fgd --chunk 3 -t 2 --geometry fa_tq=128,fa_splits
 has out 'no op differs in 3 steps'
 last out 'forkgate: IDENTICAL'
 
+# the same tokens on other rails: diff says what to ask next, and that is answered
+expect 0 "$forkgate" diff a.fgd b.fgd
+last out 'forkgate: IDENTICAL, logits differ'
+next=$(sed -n 's/^next *forkgate //p' out)
+expect 1 eval "'$forkgate' ${next/-p PROMPT/"${prompt[0]} '${prompt[1]}'"}"
+last out 'forkgate: REGROUPING'
+expect 0 "$forkgate" diff a.fgd a.fgd
+lacks out 'next  '
+
 # another binary: the same answers through a pipe, and its environment
 printf '#!/bin/sh\necho "$PLANT" >>%s/seen\nexec %s "$@"\n' "$work" "$forkgate" >other
 chmod +x other
@@ -121,6 +130,8 @@ has out 'A later op is wrong as well.'
 
 # the next command asks the side that was wrong: its binary, in its environment, fails where this one passes
 faults=$(dirname "$forkgate")/forkgate-faults
+expect 0 "$forkgate" explain --help
+has out '--env-b FORKGATE_FAULT=norm-tail' # a fault that the default route meets
 expect 1 "$forkgate" explain a.fgd "${prompt[@]}" -n 2 --binary-b "$faults" --env-b FORKGATE_FAULT=norm-tail
 next=$(sed -n 's/^next *//p' out)
 [ "$next" = "env FORKGATE_FAULT=norm-tail $faults run --tier parity --only op.rmsnorm" ] || fail "next: $next"
@@ -175,6 +186,10 @@ expect 0 "$forkgate" trace --tokens ids.csv --prompt-tokens 3 --ops 1 --capture 
 has out 'attention,attn,attention_f16'
 grep -q '^# bytes summed [0-9]* copied [0-9]* held [0-9]*$' out || fail 'a trace says what it took'
 [ -s v.fgt ] || fail 'captured values'
+trouble "$forkgate" trace --tokens ids.csv --prompt-tokens 3 --ops 2
+has err '--ops 2: the last step is 1'
+trouble "$forkgate" trace --tokens ids.csv --prompt-tokens 3 --capture 4 --values v.fgt
+has err '--capture 4: the last position is 3'
 trouble "$forkgate" trace --tokens ids.csv --prompt-tokens 9
 has err 'holds 4 tokens'
 

@@ -69,6 +69,9 @@ trouble "$forkgate" inspect empty
 expect 2 "$forkgate" inspect
 expect 2 sh -c "'$forkgate' inspect a.fgd > /dev/full"
 has err 'forkgate: inspect:'
+printf 'step,token_id\n' >none.csv
+expect 0 "$forkgate" import none.csv -o none.fgd
+has err 'note: no record: there is nothing that diff could compare'
 cp a.fgd same.csv
 trouble "$forkgate" import same.csv -o ./same.csv
 has err 'the output would replace the input'
