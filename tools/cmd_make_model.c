@@ -29,7 +29,9 @@ static void take_out(struct argp_state *state, void *args, char *arg) {
 }
 
 static void check(struct argp_state *state, void *args) {
-    if (((struct make_model_request *)args)->out == NULL) argp_error(state, "give the file to write");
+    const struct make_model_request *r = args;
+    if (r->out == NULL) argp_error(state, "give the file to write");
+    if (r->from != NULL && r->seed != 0) argp_error(state, "--seed is for synthetic weights, not for --from");
 }
 
 static const struct cli_table arguments = {

@@ -53,6 +53,7 @@ usage_error "--warm nan: want a number from 0 to 3600" "$forkgate" bench --warm 
 usage_error "--metric decod: want prefill or decode" "$forkgate" ab --metric decod
 usage_error "--kv f64: want f16, q8_0 or f32" "$forkgate" generate --kv f64
 usage_error "--seed 18446744073709551616: not a whole number of 64 bits" "$forkgate" make-model --seed 18446744073709551616 x
+usage_error "--seed is for synthetic weights, not for --from" "$forkgate" make-model --from x.gguf --seed 3 y.gguf
 usage_error "give --golden G.fgd" "$forkgate" bisect one two
 usage_error "give --tokens FILE.csv" "$forkgate" trace
 usage_error "give --prompt-tokens N" "$forkgate" trace --tokens ids.csv
