@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "gates/stats.h"
@@ -60,26 +61,38 @@ static void collect(const struct ab_result *r, enum ab_arm arm, int decode, doub
     for (int i = 0; i < r->rounds; i++) out[i] = value_of(&r->samples[arm][i], decode);
 }
 
-/* Is the slowest of B faster than the fastest of both A arms? */
-static int separated(const struct ab_result *r, int decode) {
+/* Is the slowest round of `fast` faster than the fastest of `slow`? */
+static int beats(const double *fast, int n_fast, const double *slow, int n_slow) {
     double least = (double)INFINITY, most = 0.0;
-    for (int i = 0; i < r->rounds; i++) {
-        least = fmin(least, value_of(&r->samples[AB_B][i], decode));
-        most = fmax(most, value_of(&r->samples[AB_A][i], decode));
-        most = fmax(most, value_of(&r->samples[AB_AA][i], decode));
-    }
+    for (int i = 0; i < n_fast; i++) least = fmin(least, fast[i]);
+    for (int i = 0; i < n_slow; i++) most = fmax(most, slow[i]);
     return least > most;
 }
 
-static enum ab_verdict verdict_of(const struct ab_decision *d, double bar) {
+static int by_value(const void *a, const void *b) {
+    const double *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* The distance of the quartiles over the median; sorts x. */
+static double spread_of(double *x, int n) {
+    int half = n / 2;
+    qsort(x, (size_t)n, sizeof *x, by_value);
+    return (stats_median(x + (n - half), (size_t)half) - stats_median(x, (size_t)half)) /
+           stats_median(x, (size_t)n);
+}
+
+/* Medians of rounds that scatter by more than the bar say nothing, unless no round of one side reaches the other's. */
+static enum ab_verdict verdict_of(const struct ab_decision *d, int apart, double bar) {
     if (!(d->flatness <= d->flat_bound) || isnan(d->gain)) return AB_NO_DECISION;
+    if (!apart && !(d->spread <= bar)) return AB_NO_DECISION;
     if (d->gain >= bar) return d->separated ? AB_HEADLINE : AB_FASTER;
     return d->gain <= -bar ? AB_SLOWER : AB_MISSED;
 }
 
 struct ab_decision ab_decide(const struct ab_result *r, int decode, double bar) {
     struct ab_decision d;
-    double values[2 * AB_ROUNDS_MAX];
+    double values[2 * AB_ROUNDS_MAX], rounds[AB_ROUNDS_MAX]; /* of both A arms; of B */
     memset(&d, 0, sizeof d);
     for (int arm = 0; arm < AB_ARMS; arm++) {
         collect(r, (enum ab_arm)arm, decode, values);
@@ -90,14 +103,17 @@ struct ab_decision ab_decide(const struct ab_result *r, int decode, double bar) 
     d.gain = d.median[AB_B] / stats_median(values, 2 * (size_t)r->rounds) - 1.0;
     d.flatness = fabs(d.median[AB_AA] / d.median[AB_A] - 1.0);
     d.flat_bound = bar > 0.0 && bar < 10.0 ? 0.5 * bar : (double)NAN;
-    d.separated = separated(r, decode);
-    d.verdict = verdict_of(&d, bar);
+    collect(r, AB_B, decode, rounds);
+    d.separated = beats(rounds, r->rounds, values, 2 * r->rounds);
+    int apart = d.separated || beats(values, 2 * r->rounds, rounds, r->rounds);
+    d.spread = spread_of(values, 2 * r->rounds);
+    d.verdict = verdict_of(&d, apart, bar);
     (void)snprintf(
         d.reason, sizeof d.reason,
         "%s: median B %.2f, A %.2f, A again %.2f tok/s: %+.2f %% (bar %+.2f %%); A against A %.2f %% (flat "
-        "within %.2f %%); %s",
+        "within %.2f %%), its rounds spread over %.2f %%; %s",
         ab_verdict_name(d.verdict), d.median[AB_B], d.median[AB_A], d.median[AB_AA], 100.0 * d.gain,
-        100.0 * bar, 100.0 * d.flatness, 100.0 * d.flat_bound,
+        100.0 * bar, 100.0 * d.flatness, 100.0 * d.flat_bound, 100.0 * d.spread,
         d.separated ? "slowest B beats fastest A" : "single rounds overlap");
     return d;
 }

@@ -1,7 +1,8 @@
 /* ab.h - is B faster than A, really? Interleaved rounds in alternating order, an A/A arm beside them, a bar named before.
  * Not a benchmark of either: only ratios of rounds measured minutes apart at most are compared.
  * Idea: every round measures A, A again and B; the order turns with the round, so a clock that drifts meets all three. When
- * A and A again disagree, the machine is not quiet enough and there is no decision.
+ * A and A again disagree, or their rounds scatter while those of B lie among them, the machine is not quiet enough and there is no
+ * decision.
  * Source: DESIGN of forkgate, section 5 "perf". Exercise: forkgate ab ; ctest -R unit.ab */
 #ifndef FORKGATE_AB_H
 #define FORKGATE_AB_H
@@ -38,11 +39,11 @@ struct ab_result {
 enum status ab_run(const struct ab_plan *plan, struct ab_result *out, struct err *err);
 
 enum ab_verdict {
-    AB_HEADLINE,    /* the bar is reached and the slowest B beats the fastest A: may be quoted */
-    AB_FASTER,      /* the bar is reached in the median; single rounds overlap */
-    AB_MISSED,      /* not slower than the bar allows, but the bar is not reached */
-    AB_SLOWER,      /* slower by as much as the bar asks for */
-    AB_NO_DECISION, /* A against A is not flat, or a number is missing */
+    AB_HEADLINE, /* the bar is reached and the slowest B beats the fastest A: may be quoted */
+    AB_FASTER,   /* the bar is reached in the median; single rounds overlap */
+    AB_MISSED,   /* not slower than the bar allows, but the bar is not reached */
+    AB_SLOWER,   /* slower by as much as the bar asks for */
+    AB_NO_DECISION, /* A against A is not flat, its rounds scatter by more than the bar, or a number is missing */
     AB_VERDICTS
 };
 
@@ -52,6 +53,7 @@ struct ab_decision {
     double gain;            /* median B / median A - 1, A and A again pooled */
     double flatness;        /* |median A again / median A - 1| */
     double flat_bound;      /* half the bar */
+    double spread;          /* of the rounds of A and A again: (upper - lower quartile) / median */
     int separated;          /* min B > max of A and A again */
     char reason[320];
 };

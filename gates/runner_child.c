@@ -257,16 +257,18 @@ static const char *child_trouble(const struct runner_child *c, int wait_status, 
 /* Why rows that say PASS are no verdict, or NULL: agreement is claimed only where something was compared, and only within
  * the bound. */
 static const char *rows_trouble(const struct gate_result *r) {
-    size_t passed = 0, compared = 0;
+    size_t passed = 0, compared = 0, open = 0;
     for (size_t i = 0; i < r->n_rows; i++) {
+        open += r->rows[i].verdict != VERDICT_PASS && r->rows[i].verdict != VERDICT_SKIP;
         if (r->rows[i].verdict != VERDICT_PASS) continue;
         if (evidence_contradicts(&r->rows[i])) return "a PASS that its own value and bound contradict";
         passed++;
         compared += (size_t)evidence_compared(&r->rows[i]);
     }
     if (r->n_rows == 0) return "left no evidence: nothing was judged";
-    return passed > 0 && compared == 0 ? "compared nothing: no row has a value with its bound, or two hashes"
-                                       : NULL;
+    return passed > 0 && compared == 0 && open == 0
+               ? "compared nothing: no row has a value with its bound, or two hashes"
+               : NULL;
 }
 
 /* The gate's end and that of its whole group, which is killed before its leader is reaped: until then the number is theirs.

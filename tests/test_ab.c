@@ -59,6 +59,16 @@ Test(ab, no_decision_when_a_against_a_is_not_flat) {
     cr_assert_eq(decide(quiet, drifted, fast), AB_NO_DECISION, "even a large gain decides nothing");
 }
 
+/* Medians that agree by luck: single rounds of A differ by far more than the bar, and B's lie among them. */
+Test(ab, no_decision_when_the_rounds_of_a_scatter_over_those_of_b) {
+    const double wild[5] = {63, 100, 31, 100, 102}, wild_again[5] = {62, 100, 33, 140, 101};
+    const double among[5] = {104, 105, 103, 104, 106}, far[5] = {204, 205, 203, 204, 206};
+    const double behind[5] = {20, 21, 22, 20, 21};
+    cr_assert_eq(decide(wild, wild_again, among), AB_NO_DECISION);
+    cr_assert_eq(decide(wild, wild_again, far), AB_HEADLINE, "no round of A comes near");
+    cr_assert_eq(decide(wild, wild_again, behind), AB_SLOWER);
+}
+
 Test(ab, nan_never_decides) {
     const double broken[5] = {100, 100, NAN, 100, 100}, fast[5] = {110, 111, 109, 110, 112};
     cr_assert_eq(decide(quiet, quiet_again, broken), AB_NO_DECISION);

@@ -2,6 +2,7 @@
  * Source: ours. Exercise: ctest -R unit.change_class */
 #include <criterion/criterion.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,4 +110,34 @@ Test(change_class, a_large_model_is_given_time) {
     cr_assert(embedded >= 1 && embedded < 1.5, "%g", embedded);
     double none = runner_patience(path);
     cr_assert(none > 0.9 && none < 1.1, "%g", none);
+}
+
+static enum status no_decision(const struct gate_context *ctx, struct err *err) {
+    struct evidence row;
+    (void)err;
+    memset(&row, 0, sizeof row);
+    (void)snprintf(row.metric, sizeof row.metric, "none");
+    row.value = row.bound = (double)NAN;
+    row.verdict = VERDICT_PASS; /* the clocks: nothing is compared */
+    ctx->emit(ctx->sink, &row);
+    row.verdict = VERDICT_INCONCLUSIVE;
+    ctx->emit(ctx->sink, &row);
+    return STATUS_OK;
+}
+
+/* A gate that is open already has not claimed to agree: its own word stands, and no ERROR is put over it. */
+Test(change_class, a_gate_without_a_decision_says_so_itself) {
+    static const struct gate perf = {"perf.x", TIER_PERF, "c", 0, 0, 20, no_decision};
+    const struct gate *const registry[] = {&perf, NULL};
+    struct runner_options o;
+    struct run_result r;
+    struct err err = {""};
+    memset(&o, 0, sizeof o);
+    o.context.config = engine_config_default();
+    o.registry = registry;
+    o.tiers[TIER_PERF] = o.jobs = 1;
+    cr_assert_eq(runner_run(&o, &r, &err), STATUS_OK, "%s", err.message);
+    cr_assert(r.gates[0].verdict == VERDICT_INCONCLUSIVE && r.gates[0].n_rows == 2);
+    cr_assert_eq(runner_exit_code(&r), 2);
+    runner_free(&r);
 }

@@ -69,7 +69,7 @@ static enum status start(struct perf *p, int k, const struct side *s, struct ab_
 
 static void judge(const struct perf *p) {
     struct ab_decision d = ab_decide(&p->result, 0, BAR);
-    int flat = d.verdict != AB_NO_DECISION, reached = d.verdict == AB_HEADLINE || d.verdict == AB_FASTER;
+    int flat = d.flatness <= d.flat_bound, reached = d.verdict == AB_HEADLINE || d.verdict == AB_FASTER;
     char note[320];
     (void)snprintf(note, sizeof note, "clock before the rounds %s, after them %s",
                    p->result.samples[AB_A][0].clock, p->result.samples[AB_B][p->result.rounds - 1].clock);
@@ -77,9 +77,9 @@ static void judge(const struct perf *p) {
     row(p, "a/a", "change", d.flatness, d.flat_bound, flat ? VERDICT_PASS : VERDICT_INCONCLUSIVE,
         flat ? "the base against itself, interleaved" : "the base against itself is not flat: no decision");
     row(p, "perf", "missing_gain", BAR - d.gain, 0,
-        !flat     ? VERDICT_INCONCLUSIVE
-        : reached ? VERDICT_PASS
-                  : VERDICT_FAIL,
+        d.verdict == AB_NO_DECISION ? VERDICT_INCONCLUSIVE
+        : reached                   ? VERDICT_PASS
+                                    : VERDICT_FAIL,
         d.reason);
 }
 
