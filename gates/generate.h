@@ -15,12 +15,13 @@ struct generate_request {
     size_t prompt_bytes;
     int n; /* token budget */
     struct sampler_config sampler;
-    int ignore_eos;     /* go on after an end token (declared in provenance) */
-    const dump *follow; /* force these tokens instead of choosing; n is capped to its count. An id that the model's
+    int ignore_eos; /* go on after an end token (declared in provenance) */
+    const dump
+        *follow; /* force these tokens instead of choosing; n is capped to its count. An id that the model's
                            vocabulary does not have is STATUS_USAGE */
-    int n_top_k;        /* extra top-k per record, 0 .. 64 */
-    int full_logits;    /* store every row */
-    const char *out;    /* path of the dump, or NULL: in memory */
+    int n_top_k; /* extra top-k per record, 0 .. 64 */
+    int full_logits; /* store every row */
+    const char *out; /* path of the dump, or NULL: in memory */
 };
 
 /* Decodes all requests step by step in batches of at most `batch` streams (1 .. BATCH_MAX); a stream that ends makes room
@@ -38,6 +39,7 @@ enum status generate_score(engine *e, const struct generate_request *request, du
 /* Provenance of an engine with nothing of a stream in it (tool, commit, backend, geometry, model hash, ...). The model
  * file is hashed once per engine. */
 void generate_note_faults(const char *names); /* key `faults`: the plants that are on; borrowed, NULL: none */
+const char *generate_faults(void);            /* what was noted */
 /* The part of it that is known without an engine: build and options. */
 enum status generate_build_provenance(const struct engine_config *c, struct provenance *p, struct err *err);
 enum status generate_provenance(engine *e, struct provenance *p, struct err *err);

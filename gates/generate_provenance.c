@@ -33,6 +33,10 @@ void generate_note_faults(const char *names) {
     named_faults = names;
 }
 
+const char *generate_faults(void) {
+    return named_faults;
+}
+
 static enum status describe_device(const struct engine_info *info, struct provenance *p, struct err *err) {
     if (info->config.backend != BACKEND_CUDA) return provenance_set(p, "device", "cpu", err);
     RETURN_IF_ERROR(provenance_set(p, "device", info->device.name, err));

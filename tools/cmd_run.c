@@ -188,7 +188,8 @@ static const struct cli_table arguments = {
         "  forkgate run --tier identity --repeat 9         # control runs: one build\n"
         "  forkgate run --battery full --csv run.csv --junit run.xml --html run.html\n"
         "  forkgate run --format github --summary-md \"$GITHUB_STEP_SUMMARY\"  # on CI\n"
-        "Exit: 0 may land; 1 a gate failed or is blind; 2 a gate could not judge, a selected tier had no "
+        "Exit: 0 all that ran is green: may land, unless the verdict line says 'not a landing verdict'; 1 a "
+        "gate failed or is blind; 2 a gate could not judge, a selected tier had no "
         "verdict, "
         "nothing was run, bad usage.\n",
         cli_engine_children),

@@ -1,10 +1,12 @@
 /* forkgate.c - the one binary: a table of commands, --help, --version.
  * Not where anything is decided: a command parses, calls a library function and exits with its verdict.
  * Source: ours. Exercise: forkgate --help */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "build_info.h"
 #include "engine/fault.h"
@@ -79,7 +81,15 @@ static int print_manual(int argc, char **argv) {
     return cli_finish(NULL, 0);
 }
 
+/* A descriptor that is closed (a job of cron) would become the number of a pipe or a file that is opened here. What is put
+ * in its place can be read from no more than before, and written to no more: results that reach nobody stay trouble. */
+static void hold_standard(void) {
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0) (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 int main(int argc, char **argv) {
+    hold_standard();
     (void)signal(SIGXFSZ, SIG_IGN); /* a file-size limit is a write error with a message, not a death */
     child_die_with_us();
     if (start_faults() != 0) return EXIT_TROUBLE;

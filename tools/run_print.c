@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "build_info.h"
+#include "gates/generate.h"
 #include "gates/golden.h"
 #include "gates/report.h"
 #include "tools/cli.h"
@@ -51,6 +52,7 @@ void run_print_header(const struct gate_context *ctx) {
            FORKGATE_DIRTY[0] == '1' ? " (modified)" : "",
            ctx->config.backend == BACKEND_CUDA ? "cuda" : "cpu", arch_name(ctx->config.compute.arch),
            base_name(ctx->model_path));
+    if (generate_faults() != NULL) printf("PLANTED FAULTS: %s\n", generate_faults());
     print_goldens(ctx);
     printf("candidate: %s | battery %s", geometry,
            ctx->full_battery    ? "full"
@@ -271,6 +273,7 @@ static void print_verdict(const struct run_print *p, const struct run_result *r,
                : cuda      ? "cuda only"
                            : "cpu only");
     if (!cpu || !cuda) printf("; backend %s NOT SELECTED", cuda ? "cpu" : "cuda");
+    if (generate_faults() != NULL) printf("; PLANTED FAULTS: %s", generate_faults());
     printf(")\n");
     if (s->next[0] != '\0') printf("next:    %s\n", s->next);
 }

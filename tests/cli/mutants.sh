@@ -37,6 +37,12 @@ FORKGATE_FAULT=rope-pairs expect 0 "$forkgate" generate -f "$root/fixtures/promp
 has err 'FORKGATE_FAULT is ignored'
 expect 0 "$forkgate" diff forkgate-f16.fgd ignored.fgd
 
+# .. and a run of it says so, first and with its verdict
+FORKGATE_FAULT=rope-pairs expect 0 "$faults" run --only op.add
+[ "$(grep -c 'PLANTED FAULTS: rope-pairs' out)" -eq 2 ] || fail 'a run with a planted fault looks like any other'
+expect 0 "$faults" run --only op.add
+lacks out 'PLANTED'
+
 # what is no fault ends the program at once
 for list in merge-ordr merge-order, fail:alloc:0 fail:launch; do
   FORKGATE_FAULT=$list trouble "$faults" --version
