@@ -3,6 +3,7 @@
  * Source: ours. Exercise: forkgate ab --a OLD --b NEW */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "gates/ab.h"
 #include "gates/child_engine.h"
@@ -54,6 +55,8 @@ static enum status run_once(const struct ab_binary *b, const char *csv, const ch
     RETURN_IF_ERROR(s);
     child_end_text(&end, how);
     if (end.exit_code != 0) return err_set(err, STATUS_INVALID, "%s bench: %s", b->path, how);
+    if (access(csv, R_OK) != 0)
+        return err_set(err, STATUS_INVALID, "%s bench: ended well and left no rounds", b->path);
     RETURN_IF_ERROR(table_read(csv, &t, err));
     s = read_round(t, out, err);
     table_close(t);

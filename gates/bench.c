@@ -50,6 +50,12 @@ enum status bench_start(const char *model, const struct engine_config *config, c
     }
     engine_describe(b->engine, &info);
     b->n_vocab = info.n_vocab;
+    if (b->n_ids + (size_t)w->n_decode > (size_t)info.n_ctx) {
+        s = err_set(err, STATUS_USAGE, "bench: %zu tokens of prompt and %d steps do not fit a context of %d",
+                    b->n_ids, w->n_decode, info.n_ctx);
+        bench_close(b);
+        return s;
+    }
     *out = b;
     return STATUS_OK;
 }

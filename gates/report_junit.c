@@ -1,6 +1,7 @@
 /* report_junit.c - evidence rows as JUnit XML, the subset that GitLab, Jenkins and ctest readers share.
  * Idea: servers key a test by classname and name and drop duplicates, so the name is case, arm, metric and backend, with a
- * number when they repeat anywhere in the report (rounds of --repeat). Source: ours (no official schema exists). Exercise: ctest -R unit.report */
+ * number when they repeat anywhere in the report (rounds of --repeat).
+ * Source: ours (no official schema exists). Exercise: ctest -R unit.report */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

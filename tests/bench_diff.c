@@ -1,8 +1,8 @@
 /* bench_diff.c - how fast two big dumps are verified and compared, against one XXH3-128 pass over the same bytes.
  * Not a test: nothing here can fail but for trouble; the ratio is read by people.
  * Idea: the yardstick maps the same files freshly and hashes them in one call each, so both sides pay for page faults;
- * arms alternate, time is processor time, the median of the paired ratios is reported. Four pairs: identical; every row hash and logit differs;
- * fork after three quarters; fork at the start.
+ * arms alternate, time is processor time, the median of the paired ratios is reported. Four pairs:
+ * identical; every row hash and logit differs; fork after three quarters; fork at the start.
  * Source: ours. Exercise: bench_diff [RECORDS] [FOLDER] */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,7 @@
 /* gate_chunk.c - CLAIM: tokens arriving one by one, in chunks of any size, or all at once leave the same logits: prefill
- * equals decode. Needs: model. Arms: prefill-decode, chunk-1, chunk-7, chunk-64:
- * the stream forced through one prefill in chunks of that size, row by row; heeded (the largest step was that size). Exercise: forkgate run --only stream.chunk.f16 */
+ * equals decode. Needs: model. Arms: prefill-decode, chunk-1, chunk-7, chunk-64: the stream forced through
+ * one prefill in chunks of that size, row by row; heeded (the largest step was that size).
+ * Exercise: forkgate run --only stream.chunk.f16 */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,6 +1,7 @@
 /* gate_golden.c - CLAIM: the candidate's greedy streams are the golden ones, or those of --base, bit for bit, on this route.
- * Needs: model, golden/manifest.csv. A model that has no goldens at all is a SKIP of those rows, never a pass. The golden is that of the default geometry for the candidate's arch, route and KV
- * type: a tile experiment is judged against the rails it left. Arms: golden, launched, negative.
+ * Needs: model, golden/manifest.csv. A model that has no goldens at all is a SKIP of those rows, never a pass. The golden is
+ * that of the default geometry for the candidate's arch, route and KV type: a tile experiment is judged against the rails it
+ * left. Arms: golden (independence: SKIP where this very commit made them) or base, greedy, launched, negative.
  * Exercise: forkgate run --only stream.golden.f16 */
 #include <stdio.h>
 #include <string.h>

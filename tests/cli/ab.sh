@@ -21,12 +21,22 @@ head -n 1 bench.csv | grep -q '^what,round,prefill_tok_s,decode_tok_s,logits,pha
 expect 0 "$forkgate" bench --tokens 9 --decode 1 --warm 0 --rounds 1
 has out '9 prompt tokens, 1 decode steps'
 lacks out 'device memory'
+trouble "$forkgate" bench --tokens 64 --decode 2000 --warm 0 # at once, not after 1984 steps
+has err 'bench: 64 tokens of prompt and 2000 steps do not fit a context of 2048'
+expect 0 "$forkgate" make-model tiny.gguf
+expect 0 "$forkgate" bench -m tiny.gguf --tokens 500 --decode 12 --warm 0 --rounds 1
+trouble "$forkgate" bench -m tiny.gguf --tokens 500 --decode 13 --warm 0 --rounds 1
 "$forkgate" bench --kernels --rounds 1 --csv kernels.csv >out 2>err
 case $? in
 0) has out 'ceiling read' && has kernels.csv 'what,name,route,shape,rounds,calls,median,least,most,GBps,Tops,ceiling,share' ;;
 2) lines err 1 ;;
 *) fail 'exit of bench --kernels' ;;
 esac
+
+# a program that is none of this kind is named, not a folder that is gone
+expect 2 "$forkgate" ab --a /bin/true --b "$forkgate" --rounds 3 --warm 0 -f prompt.txt
+has err '/bin/true bench: ended well and left no rounds'
+lacks err 'round.csv'
 
 # ab: the bar is named first, every round is printed, A again stands beside; any decision, but one
 for sides in "--b-geometry fa_tkv=64" "--a $forkgate --b-geometry fa_tkv=16"; do
