@@ -33,12 +33,28 @@ static char *copy_text(const char *text) {
     return copy;
 }
 
+int file_out_descriptor_of(const char *path) {
+    static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
+    if (strcmp(path, "/dev/stdin") == 0) return STDIN_FILENO;
+    if (strcmp(path, "/dev/stdout") == 0) return STDOUT_FILENO;
+    if (strcmp(path, "/dev/stderr") == 0) return STDERR_FILENO;
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
+        if (strncmp(path, folders[i], strlen(folders[i])) != 0) continue;
+        const char *number = path + strlen(folders[i]);
+        if (number[0] != '\0' && strlen(number) < 6 && strspn(number, "0123456789") == strlen(number))
+            return (int)strtol(number, NULL, 10);
+    }
+    return -1;
+}
+
 enum status file_out_open(struct file_out *f, const char *path, struct err *err) {
     struct stat st;
     f->fd = -1;
     f->path = f->temp = NULL;
     if (path[0] == '\0') return err_set(err, STATUS_USAGE, "an empty name of a file to write");
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+    if (strcmp(path, "-") == 0) /* elsewhere that is standard output, and nobody means a file of that name */
+        return err_set(err, STATUS_USAGE, "-: not a name of a file (./- is one, /dev/stdout takes CSV)");
+    if (file_out_descriptor_of(path) >= 0 || (stat(path, &st) == 0 && !S_ISREG(st.st_mode)))
         return err_set(err, STATUS_USAGE, "%s: exists and is not a regular file", path);
     size_t room = strlen(path) + 48;
     f->path = copy_text(path);
@@ -138,7 +154,9 @@ enum status file_out_whole(const char *path, const void *bytes, unsigned long n,
 enum status file_out_check(const char *path, int streams, struct err *err) {
     struct stat st;
     struct file_out f = {-1, NULL, NULL};
-    if (streams && stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) return STATUS_OK;
+    if (streams && stat(path, &st) == 0 && !S_ISDIR(st.st_mode) &&
+        (!S_ISREG(st.st_mode) || file_out_descriptor_of(path) >= 0))
+        return STATUS_OK;
     enum status s = file_out_open(&f, path, err);
     file_out_abandon(&f);
     return s;

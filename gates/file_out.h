@@ -18,7 +18,8 @@ struct file_out {
  * process there. NULL: off. */
 extern void (*file_out_step_hook)(void);
 
-/* STATUS_USAGE when something that is not a regular file stands at path (a rename would replace a device). */
+/* STATUS_USAGE when something that is not a regular file stands at path (a rename would replace a device), or a name of an open
+ * file, and for "-". */
 enum status file_out_open(struct file_out *f, const char *path, struct err *err);
 
 /* Writes all n bytes at offset; STATUS_IO names the path and the system's reason (a full disk). */
@@ -39,6 +40,9 @@ enum status file_out_whole(const char *path, const void *bytes, unsigned long n,
 /* Could path be written? For a look before work that takes long; leaves nothing. streams: a pipe or a device will do, for
  * text that is written as it comes. STATUS_IO, STATUS_USAGE. */
 enum status file_out_check(const char *path, int streams, struct err *err);
+/* The descriptor that path is the system's name for (/dev/stdout, /dev/fd/5, /proc/self/fd/1), or -1. Such a name is a link,
+ * which a rename would replace for everybody, even where it leads to a regular file. */
+int file_out_descriptor_of(const char *path);
 /* Do both paths lead to one file, by whatever names, there already or not? */
 int file_out_is_one(const char *a, const char *b);
 

@@ -41,6 +41,9 @@ static enum status slurp_up_to(const char *path, size_t limit, char **out, size_
     *out = NULL;
     *n = 0;
     struct stat st;
+    if (strcmp(path, "-") == 0)
+        return err_set(err, STATUS_USAGE,
+                       "-: not a name of a file (./- is one, /dev/stdin is standard input)");
     FILE *f = fopen(path, "rb");
     if (f == NULL) return err_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
     int endless = fstat(fileno(f), &st) != 0 || !S_ISREG(st.st_mode); /* for all one knows */

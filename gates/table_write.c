@@ -143,7 +143,13 @@ static enum status open_path(table_writer *w, const char *path, struct err *err)
     w->path = malloc(strlen(path) + 1);
     if (w->path == NULL) return err_set(err, STATUS_NOMEM, "%s: out of memory", path);
     memcpy(w->path, path, strlen(path) + 1);
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+    int open_already = file_out_descriptor_of(path);
+    if (open_already >= 0) {
+        (void)fflush(stdout); /* what was printed stands before the table */
+        int own = dup(open_already);
+        w->file = own < 0 ? NULL : fdopen(own, "wb");
+        if (w->file == NULL && own >= 0) (void)close(own);
+    } else if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
         w->file = fopen(path, "wb");
     else {
         RETURN_IF_ERROR(file_out_open(&w->out, path, err));

@@ -145,3 +145,22 @@ Test(file_out, a_dump_is_called_by_its_own_name) {
     cr_assert_str_eq(dump_name(d), path);
     dump_close(d);
 }
+
+/* As root, a table for /dev/stdout replaced that link by a file for everybody where standard output was a file. */
+Test(file_out, a_name_of_an_open_file_is_never_replaced) {
+    struct file_out f;
+    struct err err = {""};
+    cr_assert(file_out_descriptor_of("/dev/stdout") == 1 && file_out_descriptor_of("/dev/stdin") == 0);
+    cr_assert(file_out_descriptor_of("/dev/fd/63") == 63 && file_out_descriptor_of("/proc/self/fd/2") == 2);
+    cr_assert(file_out_descriptor_of("/dev/fd/") == -1 && file_out_descriptor_of("/dev/fd/1x") == -1);
+    cr_assert(file_out_descriptor_of("/dev/null") == -1 && file_out_descriptor_of("dev/stdout") == -1);
+    int fd = open(path, O_RDWR | O_CREAT, 0600); /* a regular file, under another name */
+    char name[32];
+    cr_assert(fd >= 0);
+    (void)snprintf(name, sizeof name, "/dev/fd/%d", fd);
+    cr_assert_eq(file_out_open(&f, name, &err), STATUS_USAGE);
+    cr_assert(strstr(err.message, "not a regular file") != NULL, "%s", err.message);
+    cr_assert(file_out_check(name, 0, &err) == STATUS_USAGE && file_out_check(name, 1, &err) == STATUS_OK);
+    (void)close(fd);
+    cr_assert_eq(file_out_open(&f, "-", &err), STATUS_USAGE, "not a file called -");
+}

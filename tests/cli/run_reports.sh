@@ -90,6 +90,17 @@ echo old >one
 ln -s one other
 trouble "$forkgate" run --only op.add --summary-md other --html folder/../one
 has err 'two reports in one file'
+# standard output by its name, where it is a file: the table, behind what was printed, and no row of it lost
+"$forkgate" run --only op.add --csv /dev/fd/1 >all 2>err || fail 'a table on standard output'
+[ "$(grep -c '^1,parity,op.add,' all)" -eq "$(grep -c '^1,parity,op.add,' run.csv)" ] || fail 'rows are lost'
+[ "$(tail -n 1 all)" = 'forkgate: 1 passed, 0 failed, 0 skipped' ] || fail 'what comes behind the table'
+for option in junit html summary-md; do
+    trouble "$forkgate" run --only op.add --$option /dev/fd/1
+done
+trouble "$forkgate" run --only op.add --csv -
+has err '-: not a name of a file'
+trouble "$forkgate" generate -f - -n 1
+has err '-: not a name of a file'
 mkfifo pipe
 for option in junit html summary-md; do # a rename would put a file in its place
   trouble "$forkgate" run --only op.add --$option pipe
