@@ -82,24 +82,27 @@ void golden_stem(const char *prompt, char *out, size_t room) {
     if (dot != NULL && dot != out) *dot = '\0';
 }
 
+enum status golden_name(const struct golden_key *key, const char *prompt, char out[GOLDEN_NAME],
+                        struct err *err) {
+    char stem[64], suffix[48] = "", tiles[48] = "";
+    const struct geometry g = geometry_default(ARCH_SM90);
+    golden_stem(prompt, stem, sizeof stem);
+    if (strcmp(key->kv, "f16") != 0) (void)snprintf(suffix, sizeof suffix, "+kv=%.8s", key->kv);
+    if (key->fa_tkv != g.fa_tkv || key->fa_chunk != g.fa_chunk)
+        (void)snprintf(tiles, sizeof tiles, "+tkv=%d+chunk=%d", key->fa_tkv, key->fa_chunk);
+    int n = snprintf(out, GOLDEN_NAME, "%s-%s/%s%s%s", key->arch, key->route, stem, suffix, tiles);
+    if (strchr(stem, '/') == NULL && n < GOLDEN_NAME) return STATUS_OK;
+    return err_set(err, STATUS_USAGE, "prompt name '%.100s' cannot name a golden", prompt);
+}
+
 static enum status describe_names(const dump *d, struct golden_entry *e, struct err *err) {
-    char content[HASH_TEXT_BYTES], stem[64];
+    char content[HASH_TEXT_BYTES];
     struct hash128 h = dump_content_hash(d);
     hash_format(&h, content);
-    golden_stem(e->prompt, stem, sizeof stem);
-    int kv_default = strcmp(e->key.kv, "f16") == 0;
-    struct geometry g = geometry_default(ARCH_SM90);
-    int own_tiles = e->key.fa_tkv != g.fa_tkv || e->key.fa_chunk != g.fa_chunk;
-    char suffix[48] = "", tiles[48] = "";
-    if (!kv_default) (void)snprintf(suffix, sizeof suffix, "+kv=%.8s", e->key.kv);
-    if (own_tiles) (void)snprintf(tiles, sizeof tiles, "+tkv=%d+chunk=%d", e->key.fa_tkv, e->key.fa_chunk);
-    int name =
-        snprintf(e->name, sizeof e->name, "%s-%s/%s%s%s", e->key.arch, e->key.route, stem, suffix, tiles);
-    int file = snprintf(e->file, sizeof e->file, "%s-%s/%s.fgd", e->key.arch, e->key.route, content);
-    if (strchr(stem, '/') != NULL || name >= (int)sizeof e->name || file >= (int)sizeof e->file)
-        return err_set(err, STATUS_USAGE, "%s: prompt name '%s' cannot name a golden", dump_name(d),
-                       e->prompt);
-    return STATUS_OK;
+    enum status s = golden_name(&e->key, e->prompt, e->name, err);
+    if (s != STATUS_OK) return err_prefix(err, s, "%s", dump_name(d));
+    int n = snprintf(e->file, sizeof e->file, "%s-%s/%s.fgd", e->key.arch, e->key.route, content);
+    return n < (int)sizeof e->file ? STATUS_OK : err_set(err, STATUS_USAGE, "%s: no file", dump_name(d));
 }
 
 static enum status describe_provenance(const dump *d, struct golden_entry *e, struct err *err) {

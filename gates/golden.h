@@ -18,10 +18,12 @@ struct golden_key {
     char sampler[64]; /* "greedy", and " penalty=1.1" when there is one */
 };
 
+#define GOLDEN_NAME 96
+
 struct golden_entry {
     struct golden_key key;
-    char name[96];  /* "sm_90-f16/holmes", unique */
-    char file[128]; /* "sm_90-f16/<content hash>.fgd", below golden/ */
+    char name[GOLDEN_NAME]; /* golden_name; unique */
+    char file[128];         /* "sm_90-f16/<content hash>.fgd", below golden/ */
     char model[64], prompt[64];
     uint64_t n_requested, count;
     char stop[16];
@@ -50,6 +52,10 @@ enum status golden_format(const struct golden_set *s, char **text, size_t *n, st
 
 /* "holmes" of the prompt file "holmes.txt": what follows the last dot is left out. The last part of a golden's name. */
 void golden_stem(const char *prompt, char *out, size_t room);
+
+/* "sm_90-f16/holmes", with what else of the key is not the default. STATUS_USAGE: the prompt's name cannot name a golden. */
+enum status golden_name(const struct golden_key *key, const char *prompt, char out[GOLDEN_NAME],
+                        struct err *err);
 
 /* Every field but replaces and reason, from a dump. STATUS_USAGE when it lacks what a golden needs (ids, row hashes,
  * provenance keys) or is INVALID. */

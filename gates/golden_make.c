@@ -8,6 +8,23 @@
 
 _Static_assert(GOLDEN_STREAMS_MAX == STREAMS_MAX, "one limit");
 
+enum status golden_make_names(const struct golden_maker *m, char names[GOLDEN_STREAMS_MAX][GOLDEN_NAME],
+                              int *n, struct err *err) {
+    static const struct hash128 any; /* of the model: no part of a name */
+    struct streams s;
+    *n = 0;
+    RETURN_IF_ERROR(streams_load(m->source_dir, 1, &s, err));
+    enum status status = STATUS_OK;
+    for (int i = 0; i < s.n && status == STATUS_OK; i++) {
+        struct golden_key key;
+        status = golden_key_of(&m->config, &any, s.prompts[i].bytes, s.prompts[i].n, &key);
+        if (status == STATUS_OK) status = golden_name(&key, s.prompts[i].name, names[i], err);
+    }
+    if (status == STATUS_OK) *n = s.n;
+    streams_free(&s);
+    return status;
+}
+
 enum status golden_make(const struct golden_maker *m, dump **out, int *n, struct err *err) {
     struct streams s;
     *n = 0;

@@ -4,7 +4,7 @@
 #define FORKGATE_GOLDEN_MAKE_H
 
 #include "engine/engine.h"
-#include "gates/dump.h"
+#include "gates/golden.h"
 
 #define GOLDEN_STREAMS_MAX 16
 
@@ -14,6 +14,10 @@ struct golden_maker {
     void (*progress)(void *sink, const char *prompt, int done, int total); /* may be NULL */
     void *sink;
 };
+
+/* What the goldens of those streams will be called, before one is made. */
+enum status golden_make_names(const struct golden_maker *m, char names[GOLDEN_STREAMS_MAX][GOLDEN_NAME],
+                              int *n, struct err *err);
 
 /* Every prompt of the full battery, greedily, eight at a time. out[0..*n) are the caller's to close. */
 enum status golden_make(const struct golden_maker *m, dump **out, int *n, struct err *err);

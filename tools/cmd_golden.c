@@ -200,6 +200,27 @@ static void show_progress(void *sink, const char *prompt, int done, int total) {
     cli_progress(label, (uint64_t)done, (uint64_t)total);
 }
 
+/* A name that no stream will have is said before minutes of work. */
+static enum status check_made(const struct golden_args *a, struct err *err) {
+    char made[ROUTES * GOLDEN_STREAMS_MAX][GOLDEN_NAME];
+    struct golden_maker m = {cli_source_dir(), a->engine.model, NULL, a->engine.config, NULL, NULL};
+    struct refresh_name name;
+    int n = 0, more;
+    for (int r = 0; r < ROUTES; r++) {
+        if (!a->routes[r]) continue;
+        m.config.compute.route = r == 0 ? ROUTE_F16 : ROUTE_Q8;
+        RETURN_IF_ERROR(golden_make_names(&m, made + n, &more, err));
+        n += more;
+    }
+    for (int i = 0; i < a->n_names; i++) {
+        int k = 0;
+        RETURN_IF_ERROR(refresh_name_parse(a->names[i], &name, err));
+        while (k < n && fnmatch(name.pattern, made[k], 0) != 0) k++;
+        if (k == n) return err_set(err, STATUS_USAGE, "no stream is named '%s'", name.pattern);
+    }
+    return STATUS_OK;
+}
+
 static enum status make_streams(const struct golden_args *a, int twice, struct made *out, struct err *err) {
     struct making making = {"", ""};
     struct golden_maker m = {cli_source_dir(), a->engine.model, cli_self(),
@@ -277,7 +298,9 @@ static int review(const struct golden_args *a, struct golden_set *set) {
     struct made made;
     struct refresh_plan plan;
     struct err err = {""};
-    enum status s = make_streams(a, 0, &made, &err);
+    memset(&made, 0, sizeof made);
+    enum status s = check_made(a, &err);
+    if (s == STATUS_OK) s = make_streams(a, 0, &made, &err);
     if (s == STATUS_OK) s = make_plan(a, set, &made, &plan, &err);
     int code = EXIT_TROUBLE;
     if (s == STATUS_OK) {
@@ -323,6 +346,7 @@ static int refresh(const struct golden_args *a, struct golden_set *set) {
     memset(&made, 0, sizeof made);
     enum status s = refresh_permitted(a->reason, &err); /* before minutes of work */
     if (s == STATUS_OK) s = refresh_can_write(set->dir, &err);
+    if (s == STATUS_OK) s = check_made(a, &err);
     if (s != STATUS_OK) return cli_fail("golden", &err);
     s = parity_is_green(a, &err);
     if (s == STATUS_OK) s = make_streams(a, 1, &made, &err);

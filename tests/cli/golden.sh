@@ -90,8 +90,11 @@ expect 1 "$forkgate" golden refresh --reason 'shorter' sm_90-f16/single
 has err 'sm_90-q8/single changed at record 12'
 expect 1 "$forkgate" golden refresh --reason 'shorter' sm_90-f16/single:13-15 sm_90-q8/single
 has err 'sm_90-f16/single changed at record 12'
-expect 2 "$forkgate" golden refresh --reason 'shorter' 'sm_90-f16/none' --routes f16
+trouble "$forkgate" golden refresh --reason 'shorter' 'sm_90-f16/none' --routes f16 # before parity and streams
 has err "no stream is named 'sm_90-f16/none'"
+trouble "$forkgate" golden refresh --reason 'shorter' sm_90-f16/single --routes q8
+has err "no stream is named 'sm_90-f16/single'"
+trouble "$forkgate" golden review sm_90-f16/single --geometry fa_tkv=16
 cmp -s before.csv tree/golden/manifest.csv || fail 'a refused refresh wrote the manifest'
 expect 0 "$forkgate" golden refresh --reason 'shorter' sm_90-f16/single:12-15 sm_90-q8/single
 last out 'golden: 2 same, 2 changed, 0 new, 0 refused'
