@@ -19,17 +19,18 @@
 struct bench_args {
     struct cli_engine engine;
     const char *file, *csv;
-    int rounds, n_decode, n_tokens, ops, kernels;
+    int rounds, ops, kernels;
     double warm_s;
+    struct bench_work work; /* the prompt comes later */
 };
 
 static const struct cli_option options[] = {
     {"file", 'f', "FILE", "prompt (default fixtures/prompts/whale-512.txt)", 1,
      CLI_AT(struct bench_args, file)},
     {"tokens", 0, "N", "a prompt of N pseudo-random tokens instead of a file", 1,
-     CLI_WITHIN(struct bench_args, n_tokens, 1, 1 << 20)},
+     CLI_WITHIN(struct bench_args, work.n_tokens, 1, 1 << 20)},
     {"decode", 0, "N", "decode steps after the prompt (default 32)", 1,
-     CLI_WITHIN(struct bench_args, n_decode, 0, 1 << 20)},
+     CLI_WITHIN(struct bench_args, work.n_decode, 0, 1 << 20)},
     {"rounds", 0, "N", "rounds that count (default 5)", 1,
      CLI_WITHIN(struct bench_args, rounds, 1, ROUNDS_MAX)},
     {"warm", 0, "SECONDS", "warm-up before them (default 1)", 1,
@@ -69,7 +70,7 @@ static void print_rounds(const struct bench_args *a, const struct measured *m, s
     char hash[HASH_TEXT_BYTES], geometry[96];
     geometry_format(&a->engine.config.compute.geometry, geometry, sizeof geometry);
     hash_format(&m->rounds[0].logits, hash);
-    printf("%zu prompt tokens, %d decode steps | route %s, %s | clock %s\n", n_prompt, a->n_decode,
+    printf("%zu prompt tokens, %d decode steps | route %s, %s | clock %s\n", n_prompt, a->work.n_decode,
            route_name(a->engine.config.compute.route), geometry, clock);
     for (int i = 0; i < m->n; i++)
         printf("round %-4d prefill %10.2f tok/s   decode %8.2f tok/s\n", i + 1, m->prefill[i], m->decode[i]);
@@ -135,12 +136,12 @@ static enum status write_csv(const struct bench_args *a, const struct measured *
 }
 
 /* ---- measuring ----------------------------------------------------------------------------------------------------- */
-static enum status measure(const struct bench_args *a, const struct bench_work *w, struct measured *m,
-                           size_t *n_prompt, struct err *err) {
+static enum status measure(const struct bench_args *a, struct measured *m, size_t *n_prompt,
+                           struct err *err) {
     struct engine_config config = a->engine.config;
     bench *b = NULL;
     if (a->ops) config.compute.graphs = 0; /* a captured graph would pass the shims by */
-    RETURN_IF_ERROR(bench_start(a->engine.model, &config, w, &b, err));
+    RETURN_IF_ERROR(bench_start(a->engine.model, &config, &a->work, &b, err));
     *n_prompt = bench_prompt_tokens(b);
     enum status s = bench_warm(b, a->warm_s, err);
     for (m->n = 0; m->n < a->rounds && s == STATUS_OK; m->n++) {
@@ -192,7 +193,7 @@ static int run(int argc, char **argv) {
     memset(&a, 0, sizeof a);
     cli_engine_default(&a.engine);
     a.rounds = 5;
-    a.n_decode = 32;
+    a.work.n_decode = 32;
     a.warm_s = 1.0;
     cli_parse(&arguments.argp, argc, argv, &a);
     const char *const inputs[] = {a.file, a.engine.model};
@@ -203,14 +204,16 @@ static int run(int argc, char **argv) {
     (void)snprintf(path, sizeof path, "%.3900s/fixtures/prompts/whale-512.txt", cli_source_dir());
     if (slurp_file(a.file != NULL ? a.file : path, &prompt, &n, &err) != STATUS_OK)
         return cli_fail("bench", &err);
-    struct bench_work w = {a.file != NULL ? a.file : "whale-512.txt", prompt, n, a.n_decode, a.n_tokens};
+    a.work.prompt_name = a.file != NULL ? a.file : "whale-512.txt";
+    a.work.prompt = prompt;
+    a.work.prompt_bytes = n;
     bench_clock(clock, sizeof clock);
-    enum status s = measure(&a, &w, &m, &n_prompt, &err);
+    enum status s = measure(&a, &m, &n_prompt, &err);
     free(prompt);
     if (s == STATUS_OK && a.csv != NULL) s = write_csv(&a, &m, &err);
     if (s != STATUS_OK) return cli_fail("bench", &err);
     print_rounds(&a, &m, n_prompt, clock);
-    if (a.ops) print_ops(&m, a.n_decode);
+    if (a.ops) print_ops(&m, a.work.n_decode);
     return 0;
 }
 

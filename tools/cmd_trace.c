@@ -11,16 +11,15 @@
 
 struct trace_args {
     struct cli_engine engine;
-    const char *tokens, *rows, *values;
-    int prompt_tokens, ops, n_captures;
-    int captures[TAPE_CAPTURES];
-    int copies;
+    const char *tokens, *values;
+    int prompt_tokens;
+    struct tape_plan plan; /* what is kept; the tokens come later */
 };
 
 static void take_capture(struct argp_state *state, void *args, char *arg) {
-    struct trace_args *a = args;
-    if (a->n_captures == TAPE_CAPTURES) argp_error(state, "--capture: at most %d positions", TAPE_CAPTURES);
-    a->captures[a->n_captures++] = cli_number(state, "--capture", arg, 0, 1 << 30);
+    struct tape_plan *p = &((struct trace_args *)args)->plan;
+    if (p->n_captures == TAPE_CAPTURES) argp_error(state, "--capture: at most %d positions", TAPE_CAPTURES);
+    p->captures[p->n_captures++] = cli_number(state, "--capture", arg, 0, 1 << 30);
 }
 
 static const struct cli_option options[] = {
@@ -29,20 +28,20 @@ static const struct cli_option options[] = {
     {"prompt-tokens", 0, "N", "how many of them are the prompt", 1,
      CLI_WITHIN(struct trace_args, prompt_tokens, 1, 1 << 30)},
     {"ops", 0, "STEP", "list the ops of this step with their checksums (0 is the prompt)", 1,
-     CLI_WITHIN(struct trace_args, ops, 0, 1 << 30)},
+     CLI_WITHIN(struct trace_args, plan.ops_step, 0, 1 << 30)},
     {"rows", 0, "LAYER/OP/TENSOR", "keep every row of this op in that step", 1,
-     CLI_AT(struct trace_args, rows)},
+     CLI_AT(struct trace_args, plan.rows_of)},
     {"capture", 0, "POS", "keep every op's row at this position; at most 4 times", 1, CLI_BY(take_capture)},
     {"values", 0, "OUT.fgt", "where the values of the rows go", 1, CLI_AT(struct trace_args, values)},
     {"copy-all", 0, NULL, "copy every tensor to the host and sum it there: slow, the same sums", 1,
-     CLI_AT(struct trace_args, copies)},
+     CLI_AT(struct trace_args, plan.copies)},
     CLI_LAST};
 
 static void check(struct argp_state *state, void *args) {
     const struct trace_args *a = args;
     if (a->prompt_tokens == 0) argp_error(state, "give --prompt-tokens N");
-    if (a->rows != NULL && a->ops < 0) argp_error(state, "--rows needs --ops STEP");
-    if ((a->n_captures > 0 || a->rows != NULL) && a->values == NULL)
+    if (a->plan.rows_of != NULL && a->plan.ops_step < 0) argp_error(state, "--rows needs --ops STEP");
+    if ((a->plan.n_captures > 0 || a->plan.rows_of != NULL) && a->values == NULL)
         argp_error(state, "--capture and --rows need --values OUT.fgt");
 }
 
@@ -87,29 +86,25 @@ static enum status check_places(const struct trace_args *a, int n, struct err *e
     if (a->prompt_tokens < 1 || a->prompt_tokens > n)
         return err_set(err, STATUS_USAGE, "--prompt-tokens %d: %s holds %d tokens", a->prompt_tokens,
                        a->tokens, n);
-    if (a->ops > n - a->prompt_tokens)
-        return err_set(err, STATUS_USAGE, "--ops %d: the last step is %d", a->ops, n - a->prompt_tokens);
-    for (int i = 0; i < a->n_captures; i++)
-        if (a->captures[i] >= n)
-            return err_set(err, STATUS_USAGE, "--capture %d: the last position is %d", a->captures[i], n - 1);
+    if (a->plan.ops_step > n - a->prompt_tokens)
+        return err_set(err, STATUS_USAGE, "--ops %d: the last step is %d", a->plan.ops_step,
+                       n - a->prompt_tokens);
+    for (int i = 0; i < a->plan.n_captures; i++)
+        if (a->plan.captures[i] >= n)
+            return err_set(err, STATUS_USAGE, "--capture %d: the last position is %d", a->plan.captures[i],
+                           n - 1);
     return STATUS_OK;
 }
 
 static enum status trace(const struct trace_args *a, const int32_t *ids, int n, struct err *err) {
-    struct tape_plan plan;
+    struct tape_plan plan = a->plan;
     struct tape tape;
     engine *e = NULL;
     RETURN_IF_ERROR(check_places(a, n, err));
-    memset(&plan, 0, sizeof plan);
     plan.prompt = ids;
     plan.n_prompt = (size_t)a->prompt_tokens;
     plan.forced = ids + a->prompt_tokens;
     plan.n_steps = n - a->prompt_tokens + 1;
-    plan.ops_step = a->ops;
-    plan.rows_of = a->rows;
-    plan.n_captures = a->n_captures;
-    memcpy(plan.captures, a->captures, sizeof plan.captures);
-    plan.copies = a->copies;
     plan.progress = show_progress;
     RETURN_IF_ERROR(engine_open(a->engine.model, &a->engine.config, &e, err));
     enum status s = tape_record(e, &plan, &tape, err);
@@ -126,7 +121,7 @@ static int run(int argc, char **argv) {
     int32_t *ids = NULL;
     int n = 0;
     memset(&a, 0, sizeof a);
-    a.ops = -1;
+    a.plan.ops_step = -1;
     cli_engine_default(&a.engine);
     cli_parse(&arguments.argp, argc, argv, &a);
     const char *const inputs[] = {a.tokens, a.engine.model};
