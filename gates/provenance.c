@@ -111,7 +111,8 @@ int provenance_one_build(const struct provenance *a, const struct provenance *b)
                                        "device", "backend", "route",    "geometry", "arch",
                                        "kv",     "chunk",   "graphs"};
     const char *dirty_a = provenance_get(a, "dirty"), *dirty_b = provenance_get(b, "dirty");
-    if (provenance_get(a, "commit") == NULL || dirty_a == NULL || dirty_b == NULL) return 0;
+    const char *commit = provenance_get(a, "commit");
+    if (commit == NULL || strcmp(commit, "unknown") == 0 || dirty_a == NULL || dirty_b == NULL) return 0;
     if (strcmp(dirty_a, "0") != 0 || strcmp(dirty_b, "0") != 0) return 0;
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const char *x = provenance_get(a, keys[i]), *y = provenance_get(b, keys[i]);

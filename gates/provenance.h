@@ -38,7 +38,8 @@ enum status provenance_setf(struct provenance *p, struct err *err, const char *k
 const char *provenance_get(const struct provenance *p, const char *key); /* NULL when absent */
 
 /* 1 when one build with one set of options made both: the same clean commit, compiler, device and everything that is an
- * option but threads and SIMD (the machine's own). Two builds of a dirty tree may be two programs: 0. */
+ * option but threads and SIMD (the machine's own). Two builds of a dirty tree, or of one without git (commit
+ * unknown), may be two programs: 0. */
 int provenance_one_build(const struct provenance *a, const struct provenance *b);
 
 /* "key=value\n" lines. parse refuses lines without '=', empty or bad keys, duplicates. format: malloc'ed text. */

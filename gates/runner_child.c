@@ -176,6 +176,15 @@ void runner_fold(struct gate_result *r) {
     r->verdict = verdict_worst(counts);
 }
 
+/* The command that asks for `only` of this row's tier; a tier that is not run by default is named. */
+static void ask_again(struct evidence *row, const char *only) {
+    (void)snprintf(row->repro, sizeof row->repro, "forkgate run");
+    if (row->tier == TIER_TOLERANCE || row->tier == TIER_PERF)
+        (void)snprintf(row->repro, sizeof row->repro, "forkgate run --tier %s", tier_name(row->tier));
+    (void)shell_word_add(row->repro, sizeof row->repro, "--only");
+    (void)shell_word_add(row->repro, sizeof row->repro, only);
+}
+
 void runner_add_note(struct gate_result *r, enum verdict v, const char *note) {
     struct evidence row;
     memset(&row, 0, sizeof row);
@@ -184,7 +193,7 @@ void runner_add_note(struct gate_result *r, enum verdict v, const char *note) {
     (void)snprintf(row.arm, sizeof row.arm, "run");
     (void)snprintf(row.metric, sizeof row.metric, "none");
     (void)snprintf(row.grade, sizeof row.grade, "measured");
-    (void)snprintf(row.repro, sizeof row.repro, "forkgate run --only %s", r->gate->id);
+    ask_again(&row, r->gate->id);
     (void)snprintf(row.note, sizeof row.note, "%s", note);
     row.value = row.bound = strtod("nan", NULL);
     row.verdict = v;
@@ -294,10 +303,7 @@ static int end_gate(pid_t pid, int must_end) {
 
 /* Of the row about a gate's end: what was picked of it is what did not end well. */
 static void write_repro(const struct gate_context *ctx, struct evidence *row) {
-    if (ctx->only != NULL) {
-        (void)snprintf(row->repro, sizeof row->repro, "forkgate run --only");
-        (void)shell_word_add(row->repro, sizeof row->repro, ctx->only);
-    }
+    if (ctx->only != NULL) ask_again(row, ctx->only);
     repro_complete(ctx, row->repro, sizeof row->repro);
 }
 

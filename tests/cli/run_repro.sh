@@ -89,6 +89,14 @@ expect 0 "$forkgate" run --only stream.repeat.q8 --geometry fa_tkv=64 -m "$work/
 grep -qF -- "-m '$work/a model.gguf'" model.csv || fail 'the model is quoted'
 again 0 model.csv stream.repeat.q8 run-to-run
 
+# a tier that no run has by default is named, also by the row of a gate that came to no end
+expect 2 "$forkgate" run --tier perf --only perf.prefill --base "$work/nowhere" --csv perf.csv
+again 2 perf.csv perf.prefill run
+has out 'nowhere: No such file'
+expect 2 "$forkgate" run --tier tolerance --only tolerance.op/nosuch --csv none.csv
+again 2 none.csv tolerance.op run
+has out 'none of its '
+
 # a command that does not fit is none
 long=$(printf '%0600d' 0)
 expect 0 "$forkgate" run --tier parity --only op.add --class fa --cause "$long" --csv long.csv
