@@ -114,7 +114,8 @@ Test(tolerance_package, case_a05_a_candidate_that_does_not_repeat_itself_is_red,
     make_candidate(regrouped);
     (void)snprintf(
         command, sizeof command,
-        "b=$(basename {prompt}); from=%s; if test -n '{follow}'; then from=%s; "
+        PROMPT_NAME
+        "from=%s; if test -n '{follow}'; then from=%s; "
         "elif test -e %s/$b.seen; then from=%s; else touch %s/$b.seen; fi; cp $from/$b.fgd {out} # {n}",
         chosen, forced, root.root, base, root.root);
     struct rows *r = run_with(base, command, "a test", csv);

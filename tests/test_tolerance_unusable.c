@@ -27,10 +27,10 @@ Test(tolerance_unusable, a_candidate_that_moved_no_bit_is_no_regrouping, .init =
     make_candidate(honest);
     inconclusive(run_candidate(), "equal in every row");
     make_candidate(regrouped);
-    (void)snprintf(
-        command, sizeof command,
-        "if test -n '{follow}'; then cp {follow} {out}; else cp %s/$(basename {prompt}).fgd {out}; fi # {n}",
-        chosen);
+    (void)snprintf(command, sizeof command,
+                   PROMPT_NAME
+                   "if test -n '{follow}'; then cp {follow} {out}; else cp %s/$b.fgd {out}; fi # {n}",
+                   chosen);
     inconclusive(run_with(base, command, "a test", csv), "equal in every row");
     no_hashes = 1;
     make_candidate(honest);
@@ -45,9 +45,9 @@ Test(tolerance_unusable, a_base_that_does_not_repeat_itself_judges_nothing, .ini
     make_candidate(regrouped);
     /* the first answer to a prompt is the base's, every later one the control's */
     (void)snprintf(command, sizeof command,
-                   "b=$(basename {prompt}); if test -e %s/$b.seen; then cp %s/$b.fgd {out}; else cp "
-                   "%s/$b.fgd {out}; fi; "
-                   "touch %s/$b.seen # {n} {follow}",
+                   PROMPT_NAME "if test -e %s/$b.seen; then cp %s/$b.fgd {out}; else cp "
+                               "%s/$b.fgd {out}; fi; "
+                               "touch %s/$b.seen # {n} {follow}",
                    root.root, control, base, root.root);
     struct rows *r = run_with(command, copier(), "a test", csv);
     inconclusive(r, "not reproducible");
@@ -133,7 +133,7 @@ Test(tolerance_unusable, too_many_near_ties_leave_nothing_to_see, .init = set_up
 Test(tolerance_unusable, an_engine_that_cannot_be_forced_is_not_green, .init = set_up, .fini = tear_down) {
     char command[2 * WORK_PATH];
     make_candidate(regrouped);
-    (void)snprintf(command, sizeof command, "cp %s/$(basename {prompt}).fgd {out} # {n}", chosen);
+    (void)snprintf(command, sizeof command, PROMPT_NAME "exec cp %s/$b.fgd {out} # {n}", chosen);
     inconclusive(run_with(base, command, "a test", csv), "cannot be forced");
 }
 
