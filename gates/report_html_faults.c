@@ -43,25 +43,34 @@ static enum status find_columns(struct faults *f, struct err *err) {
     return STATUS_OK;
 }
 
-static void put_tier(FILE *out, const struct faults *f, size_t from, size_t end, enum tier tier) {
-    for (size_t r = from; r < end; r++) {
-        if (strcmp(cell(f, r, f->tier), tier_name(tier)) != 0) continue;
+/* One plant on one backend; two commands that judged it differently are two lines. */
+static int same_plant(const struct faults *f, size_t a, size_t b) {
+    return strcmp(cell(f, a, f->id), cell(f, b, f->id)) == 0 &&
+           strcmp(cell(f, a, f->backend), cell(f, b, f->backend)) == 0 &&
+           strcmp(cell(f, a, f->verdict), cell(f, b, f->verdict)) == 0;
+}
+
+/* Its rows need not stand together: one command may have made those of one tier, another those of the next. */
+static int is_first_row(const struct faults *f, size_t row) {
+    for (size_t r = 0; r < row; r++)
+        if (same_plant(f, r, row)) return 0;
+    return 1;
+}
+
+static void put_tier(FILE *out, const struct faults *f, size_t plant, enum tier tier) {
+    for (size_t r = plant; r < table_rows(f->t); r++) {
+        if (!same_plant(f, plant, r) || strcmp(cell(f, r, f->tier), tier_name(tier)) != 0) continue;
         page_element(out, "td", class_of(cell(f, r, f->cell)), cell(f, r, f->cell));
         return;
     }
     fprintf(out, "<td class=\"muted\">not run</td>");
 }
 
-static int same_plant(const struct faults *f, size_t a, size_t b) {
-    return strcmp(cell(f, a, f->id), cell(f, b, f->id)) == 0 &&
-           strcmp(cell(f, a, f->backend), cell(f, b, f->backend)) == 0;
-}
-
-/* Rows of one plant stand together: one line, a cell a tier, and who killed it first. Returns the row behind them. */
-static size_t put_plant(FILE *out, const struct faults *f, size_t from) {
-    size_t end = from + 1, told = from;
-    while (end < table_rows(f->t) && same_plant(f, from, end)) end++;
-    while (told + 1 < end && cell(f, told, f->killed_by)[0] == '\0') told++;
+/* One line, a cell a tier, and who killed it first. */
+static void put_plant(FILE *out, const struct faults *f, size_t from) {
+    size_t told = from;
+    for (size_t r = table_rows(f->t); r-- > from;)
+        if (same_plant(f, from, r) && cell(f, r, f->killed_by)[0] != '\0') told = r;
     fprintf(out, "<tr><th scope=\"row\" class=\"mono\">");
     page_text(out, cell(f, from, f->id));
     fprintf(out, "</th>");
@@ -70,14 +79,13 @@ static size_t put_plant(FILE *out, const struct faults *f, size_t from) {
     page_element(out, "td", NULL,
                  strcmp(cell(f, from, f->legal), "1") == 0 ? "legal" : cell(f, from, f->size));
     for (int t = 0; t <= TIER_PERF; t++)
-        if (f->tiers[t]) put_tier(out, f, from, end, (enum tier)t);
+        if (f->tiers[t]) put_tier(out, f, from, (enum tier)t);
     page_element(out, "td", NULL, cell(f, from, f->backend));
     fprintf(out, "<td class=\"wrap what muted\">");
     page_text(out, cell(f, told, f->killed_by));
     fprintf(out, cell(f, told, f->how)[0] != '\0' ? ": " : "");
     page_text(out, cell(f, told, f->how));
     fprintf(out, "</td></tr>\n");
-    return end;
 }
 
 /* "34 ok, 1 HOLE": plants by verdict, in the order they are met. */
@@ -86,7 +94,7 @@ static void put_counts(FILE *out, const struct faults *f) {
     size_t counts[8] = {0};
     int n = 0;
     for (size_t r = 0; r < table_rows(f->t); r++) {
-        if (r > 0 && same_plant(f, r - 1, r)) continue;
+        if (!is_first_row(f, r)) continue;
         int i = 0;
         while (i < n && strcmp(names[i], cell(f, r, f->verdict)) != 0) i++;
         if (i == 8) continue;
@@ -136,7 +144,8 @@ enum status html_faults(FILE *out, const table *t, struct err *err) {
     for (int i = 0; i <= TIER_PERF; i++)
         if (f.tiers[i]) fprintf(out, "<th scope=\"col\">%s</th>", tier_name((enum tier)i));
     fprintf(out, "<th scope=\"col\">backend</th><th scope=\"col\">first kill</th></tr></thead>\n<tbody>\n");
-    for (size_t r = 0; r < table_rows(t);) r = put_plant(out, &f, r);
+    for (size_t r = 0; r < table_rows(t); r++)
+        if (is_first_row(&f, r)) put_plant(out, &f, r);
     fprintf(out, "</tbody></table></div></section>\n");
     return STATUS_OK;
 }

@@ -25,7 +25,9 @@ static const char mutants_csv[] =
     "ms,verdict\n"
     "d,cpu,cpu,sm_90,c,x,mm-skip,twin,matmul,any,large,0,parity,killed,1,op.matmul,<i>,1,ok\n"
     "d,cpu,cpu,sm_90,c,x,mm-skip,twin,matmul,any,large,0,identity,survived,1,,,1,ok\n"
-    "d,cpu,cpu,sm_90,c,x,rope-fast,twin,rope,any,ulp,0,parity,survived,1,,,1,HOLE\n";
+    "d,cpu,cpu,sm_90,c,x,rope-fast,twin,rope,any,ulp,0,parity,survived,1,,,1,HOLE\n"
+    /* of another command: the same plant, not one more */
+    "d,cpu,cpu,sm_90,c,y,mm-skip,twin,matmul,any,large,0,tolerance,survived,0,,,1,ok\n";
 
 static struct evidence rows[6];
 
@@ -258,7 +260,8 @@ Test(report_html, growth_and_faults) {
     has(page, "Diamonds: step 0, where it began. Crosses: step 7");
     has(page, "&lt;b&gt;k&lt;/b&gt;");
     has(page, "Planted faults by verdict: 1 ok, 1 HOLE.");
-    has(page, "<td class=\"good\">killed</td><td class=\"warn\">survived</td><td>");
+    has(page, "<td class=\"good\">killed</td><td class=\"warn\">survived</td>"
+              "<td class=\"warn\">survived</td><td>");
     has(page, "</th><td class=\"bad\">HOLE</td><td>");
     has(page, "<td class=\"muted\">not run</td><td>");
     free(page);
