@@ -62,6 +62,10 @@ Test(witness, a_chunk_ignored) {
     }
     streams_chunk_row(&a, 7, &none, 42);
     cr_assert_eq(last.verdict, VERDICT_FAIL, "no step was seen");
+    for (int longest = 0; longest < 2; longest++) {
+        streams_chunk_row(&a, 7, &w, longest);
+        cr_assert_eq(last.verdict, VERDICT_SKIP, "nothing to cut in %d tokens", longest);
+    }
 }
 
 Test(witness, threads_ignored) {

@@ -52,12 +52,22 @@ struct witness witness_close(void) {
 }
 
 /* ---- threads ----------------------------------------------------------------------------------------------------- */
-struct witness_threads witness_threads(void) {
+static struct witness_threads listed(void) {
     struct witness_threads t = {0, {0}};
     DIR *d = opendir("/proc/self/task");
     for (const struct dirent *f; d != NULL && t.n < WITNESS_THREADS && (f = readdir(d)) != NULL;)
         if (f->d_name[0] != '.') t.id[t.n++] = strtol(f->d_name, NULL, 10);
     if (d != NULL) (void)closedir(d);
+    return t;
+}
+
+/* A listing may miss threads while another ends: the first that comes twice. */
+struct witness_threads witness_threads(void) {
+    struct witness_threads t = listed(), before;
+    do {
+        before = t;
+        t = listed();
+    } while (t.n != before.n || memcmp(t.id, before.id, sizeof t.id) != 0);
     return t;
 }
 
