@@ -37,9 +37,10 @@ static int same_key(const dump *x, const dump *y, const char *key) {
 }
 
 /* "fa_tkv=32" inside "fa_tq=64,fa_tkv=32,..": start and length of the value, or the empty string. */
-static const char *geometry_field(const dump *d, const char *field, size_t *n) {
-    const char *at = key_of(d, "geometry");
+static const char *geometry_field(const struct provenance *p, const char *field, size_t *n) {
+    const char *at = provenance_get(p, "geometry");
     size_t length = strlen(field);
+    if (at == NULL) at = "";
     for (; *at != '\0'; at += strcspn(at, ","), at += *at == ',') {
         if (strncmp(at, field, length) != 0 || at[length] != '=') continue;
         *n = strcspn(at + length + 1, ",");
@@ -49,18 +50,30 @@ static const char *geometry_field(const dump *d, const char *field, size_t *n) {
     return "";
 }
 
-static int same_field(const dump *x, const dump *y, const char *field) {
+static int same_in(const struct provenance *x, const struct provenance *y, const char *field) {
     size_t n = 0, m = 0;
     const char *vx = geometry_field(x, field, &n), *vy = geometry_field(y, field, &m);
     return n == m && strncmp(vx, vy, n) == 0;
 }
 
-/* Only the fields that carry bits; a foreign engine's geometry is compared as text. */
-static int same_bits(const dump *x, const dump *y) {
+static int same_field(const dump *x, const dump *y, const char *field) {
+    return same_in(dump_provenance(x), dump_provenance(y), field);
+}
+
+int diff_names_tile(const struct provenance *p) {
     size_t n = 0;
-    (void)geometry_field(x, "fa_tkv", &n);
-    if (n == 0) return same_key(x, y, "geometry");
-    return same_field(x, y, "fa_tkv") && same_field(x, y, "fa_chunk");
+    (void)geometry_field(p, "fa_tkv", &n);
+    return n > 0;
+}
+
+int diff_same_tile(const struct provenance *x, const struct provenance *y) {
+    return same_in(x, y, "fa_tkv") && same_in(x, y, "fa_chunk");
+}
+
+/* A foreign engine's geometry is compared as text. */
+static int same_bits(const dump *x, const dump *y) {
+    if (!diff_names_tile(dump_provenance(x))) return same_key(x, y, "geometry");
+    return diff_same_tile(dump_provenance(x), dump_provenance(y));
 }
 
 const char *diff_change(const dump *a, const dump *b) {
@@ -102,7 +115,7 @@ static void measure_pair(const dump *x, const dump *y, struct tally *t) {
     for (int k = 0; k < 2; k++) {
         if (same_field(x, y, fields[k])) continue;
         size_t length = 0;
-        const char *value = geometry_field(y, fields[k], &length);
+        const char *value = geometry_field(dump_provenance(y), fields[k], &length);
         char word[64];
         (void)snprintf(word, sizeof word, " %s=%.*s", fields[k], (int)(length < 24 ? length : 24), value);
         if (strstr(t->changes, word) == NULL && strlen(t->changes) + strlen(word) < sizeof t->changes)
@@ -156,15 +169,19 @@ static enum status folder_open(const char *dir, struct folder *f, struct err *er
     return s;
 }
 
-/* What a pair must share, and the base under judgement with it: only the geometry may differ, or a broken build would
- * measure its own damage as noise. Keys that all lack (another engine's dumps) are equal. */
-static int same_build(const dump *x, const dump *y) {
+const char *diff_other_build(const struct provenance *x, const struct provenance *y) {
     static const char *const keys[] = {
         "tool",  "commit",  "dirty",          "faults",   "backend", "arch",   "kv", "logits", "model.xxh3",
         "route", "sampler", "repeat_penalty", "compiler", "flags",   "device", "cc", "driver", "runtime"};
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        if (!same_key(x, y, keys[i])) return 0;
-    return 1;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        const char *vx = provenance_get(x, keys[i]), *vy = provenance_get(y, keys[i]);
+        if (strcmp(vx == NULL ? "" : vx, vy == NULL ? "" : vy) != 0) return keys[i];
+    }
+    return NULL;
+}
+
+static int same_build(const dump *x, const dump *y) {
+    return diff_other_build(dump_provenance(x), dump_provenance(y)) == NULL;
 }
 
 /* The key says that y was fed x's tokens; the records have to say so too. */

@@ -30,7 +30,7 @@ static int find_control(const dump *a, const dump *b, const struct diff_options 
 }
 
 /* A mistyped folder is an error even when nothing forks: an option is never ignored. */
-static enum status check_folder(const char *dir, struct err *err) {
+enum status diff_control_folder(const char *dir, struct err *err) {
     if (dir == NULL) return STATUS_OK;
     DIR *d = opendir(dir);
     if (d == NULL) return err_set(err, STATUS_IO, "--control %s: %s", dir, strerror(errno));
@@ -41,7 +41,7 @@ static enum status check_folder(const char *dir, struct err *err) {
 enum status diff_with_control(const char *path_a, const char *path_b, const struct diff_options *options,
                               dump **a, dump **b, struct diff_result *out, struct err *err) {
     struct diff_control control;
-    RETURN_IF_ERROR(check_folder(options->control, err));
+    RETURN_IF_ERROR(diff_control_folder(options->control, err));
     RETURN_IF_ERROR(diff_files(path_a, path_b, NULL, a, b, out, err));
     int unchecked_a = out->results_unchecked_a, unchecked_b = out->results_unchecked_b;
     if (out->verdict != DIFF_FORK || !find_control(*a, *b, options, &control)) return STATUS_OK;

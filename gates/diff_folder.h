@@ -24,4 +24,7 @@ typedef void diff_visit(void *ctx, const char *path_a, const char *path_b, enum 
 enum status diff_folders(const char *dir_a, const char *dir_b, const struct diff_options *options,
                          diff_visit *visit, void *ctx, struct err *err);
 
+/* STATUS_IO when dir, the folder of --control, cannot be opened. NULL: none was given. */
+enum status diff_control_folder(const char *dir, struct err *err);
+
 #endif

@@ -40,6 +40,14 @@ enum diff_known diff_change_of(const dump *d, uint64_t i, int32_t id, float logi
 /* Spacing of the dtype named by the dump's `logits` key at magnitude |x|; -1 when the dump does not name one. */
 double diff_ulp(const dump *d, double x);
 
+/* What the tensors or streams of a control must share with each other and with the base under judgement: only the geometry may
+ * differ, or a broken build would measure its own damage as noise. The first key that differs, or NULL; keys that both lack
+ * (another engine's) are equal. */
+const char *diff_other_build(const struct provenance *x, const struct provenance *y);
+/* Does p name the fields of the geometry that carry bits, and are they the same on both sides? */
+int diff_names_tile(const struct provenance *p);
+int diff_same_tile(const struct provenance *x, const struct provenance *y);
+
 /* Judges the fork r->fork: gaps, ULPs, verdict and reason. */
 void diff_judge_fork(const dump *a, const dump *b, struct diff_result *r);
 

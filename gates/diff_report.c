@@ -6,16 +6,9 @@
 #include <string.h>
 
 #include "gates/diff_parts.h"
+#include "gates/diff_print.h"
 
 #define CONTEXT_BYTES 60 /* text shown before the fork, and after it on each side */
-#define CELL          512
-
-enum colour { PLAIN, BOLD, RED, GREEN, CYAN };
-
-static const char *ink(const struct diff_view *v, enum colour c) {
-    static const char *const codes[] = {"\033[0m", "\033[1m", "\033[31m", "\033[32m", "\033[36m"};
-    return v->colour ? codes[c] : "";
-}
 
 /* ---- bytes as text ---------------------------------------------------------------------------------------------- */
 
@@ -32,11 +25,6 @@ static size_t unfinished(const uint8_t *text, size_t n) {
         return length > back ? back : 0;
     }
     return 0;
-}
-
-static const char *escaped(const void *bytes, size_t n, const struct diff_view *v, char out[CELL]) {
-    (void)table_escape(bytes, n, v->utf8, 0, out, CELL);
-    return out;
 }
 
 /* All token bytes of a dump: they lie behind each other. */
@@ -57,75 +45,42 @@ static const char *value_or(const dump *d, const char *key, const char *otherwis
     return value == NULL ? otherwise : value;
 }
 
-static void print_side(FILE *out, const char *mark, enum colour c, const dump *d, const struct diff_view *v) {
+static void print_side(FILE *out, const char *mark, enum diff_colour c, const dump *d,
+                       const struct diff_view *v) {
     static const char *const keys[] = {"tool",  "commit", "backend",  "device",
                                        "route", "arch",   "geometry", "kv"};
-    char name[CELL], value[CELL];
-    fprintf(out, "%s%s %s", ink(v, c), mark, escaped(dump_name(d), strlen(dump_name(d)), v, name));
+    char name[DIFF_CELL], value[DIFF_CELL];
+    fprintf(out, "%s%s %s", diff_ink(v, c), mark, diff_escaped(dump_name(d), strlen(dump_name(d)), v, name));
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const char *raw = value_or(d, keys[i], "");
         int named = strcmp(keys[i], "route") == 0 || strcmp(keys[i], "kv") == 0;
         int again = strcmp(keys[i], "device") == 0 && strcmp(raw, value_or(d, "backend", "")) == 0;
         if (*raw != '\0' && !again) /* "f16" alone could be either of two things */
             fprintf(out, "  %s%s%s", named ? keys[i] : "", named ? " " : "",
-                    escaped(raw, strlen(raw), v, value));
+                    diff_escaped(raw, strlen(raw), v, value));
         if (strcmp(keys[i], "commit") == 0 && strcmp(value_or(d, "dirty", "0"), "1") == 0)
             fprintf(out, " (modified)");
     }
-    fprintf(out, "  %" PRIu64 " tokens%s\n", dump_count(d), ink(v, PLAIN));
-}
-
-static void print_difference(FILE *out, const char *key, const char *x, const char *y,
-                             const struct diff_view *v) {
-    char vx[CELL], vy[CELL];
-    int room = (v->width - 24) / 2;
-    if (room < 24) room = 24;
-    const char *tx = x == NULL ? "(absent)" : escaped(x, strlen(x), v, vx);
-    const char *ty = y == NULL ? "(absent)" : escaped(y, strlen(y), v, vy);
-    fprintf(out, "  %-14s %s%.*s%s%s | %s%.*s%s%s", key, ink(v, RED), room, tx,
-            strlen(tx) > (size_t)room ? ".." : "", ink(v, PLAIN), ink(v, GREEN), room, ty,
-            strlen(ty) > (size_t)room ? ".." : "", ink(v, PLAIN));
-    const char *note = diff_key_note(key, x, y);
-    fprintf(out, *note == '\0' ? "\n" : "  (%s)\n", note);
-}
-
-static void print_provenance(FILE *out, const dump *a, const dump *b, const struct diff_view *v) {
-    const struct provenance *p = dump_provenance(a), *q = dump_provenance(b);
-    int differ = 0;
-    for (int pass = 0; pass < 2; pass++) { /* count first, so that "nothing differs" can be said */
-        if (pass == 1)
-            fprintf(out, differ == 0 ? "provenance: nothing differs\n" : "provenance that differs (A | B)\n");
-        for (int i = 0; i < p->n; i++) {
-            const char *other = provenance_get(q, p->items[i].key);
-            if (other != NULL && strcmp(other, p->items[i].value) == 0) continue;
-            differ++;
-            if (pass == 1) print_difference(out, p->items[i].key, p->items[i].value, other, v);
-        }
-        for (int i = 0; i < q->n; i++) {
-            if (provenance_get(p, q->items[i].key) != NULL) continue;
-            differ++;
-            if (pass == 1) print_difference(out, q->items[i].key, NULL, q->items[i].value, v);
-        }
-    }
+    fprintf(out, "  %" PRIu64 " tokens%s\n", dump_count(d), diff_ink(v, DIFF_PLAIN));
 }
 
 /* A value of the provenance is foreign text: never printed raw. */
 static void print_value(FILE *out, const char *before, const dump *d, const char *key,
                         const struct diff_view *v) {
-    char shown[CELL];
+    char shown[DIFF_CELL];
     const char *value = value_or(d, key, "unknown");
-    fprintf(out, "%s%s", before, escaped(value, strlen(value), v, shown));
+    fprintf(out, "%s%s", before, diff_escaped(value, strlen(value), v, shown));
 }
 
 static void print_header(FILE *out, const dump *a, const dump *b, const struct diff_view *v) {
-    print_side(out, "--- A", RED, a, v);
-    print_side(out, "+++ B", GREEN, b, v);
+    print_side(out, "--- A", DIFF_RED, a, v);
+    print_side(out, "+++ B", DIFF_GREEN, b, v);
     print_value(out, "model ", a, "model", v);
     print_value(out, "  prompt ", a, "prompt", v);
     print_value(out, "  sampler ", a, "sampler", v);
     print_value(out, "  repeat_penalty ", a, "repeat_penalty", v);
     fprintf(out, "\n");
-    print_provenance(out, a, b, v);
+    diff_print_provenance(out, dump_provenance(a), dump_provenance(b), diff_key_note, v);
 }
 
 /* ---- the fork ----------------------------------------------------------------------------------------------------- */
@@ -166,10 +121,11 @@ static void print_choice(FILE *out, const char *mark, const dump *d, uint64_t at
     size_t length = n < 64 ? n : 64;
     if (place->pending > 0) memcpy(joined, place->text + place->end, place->pending);
     memcpy(joined + place->pending, text, length);
-    char shown[CELL];
+    char shown[DIFF_CELL];
     int is_a = *mark == 'A';
-    fprintf(out, "  %s        %s%s%s%s%s", mark, ink(v, is_a ? RED : GREEN), is_a ? "[-" : "{+",
-            escaped(joined, length + place->pending, v, shown), is_a ? "-]" : "+}", ink(v, PLAIN));
+    fprintf(out, "  %s        %s%s%s%s%s", mark, diff_ink(v, is_a ? DIFF_RED : DIFF_GREEN),
+            is_a ? "[-" : "{+", diff_escaped(joined, length + place->pending, v, shown), is_a ? "-]" : "+}",
+            diff_ink(v, DIFF_PLAIN));
     if (r->flags & DUMP_NO_ID)
         fprintf(out, "  id unknown");
     else
@@ -220,30 +176,30 @@ static void print_continuation(FILE *out, const char *mark, const dump *d, uint6
     uint8_t joined[CONTEXT_BYTES + 4];
     if (place->pending > 0) memcpy(joined, place->text + place->end, place->pending);
     if (length > 0) memcpy(joined + place->pending, text + from, (size_t)length);
-    char shown[CELL];
-    fprintf(out, "  %s goes on \"%s\"%s\n", mark, escaped(joined, (size_t)length + place->pending, v, shown),
-            from + length < n ? ".." : "");
+    char shown[DIFF_CELL];
+    fprintf(out, "  %s goes on \"%s\"%s\n", mark,
+            diff_escaped(joined, (size_t)length + place->pending, v, shown), from + length < n ? ".." : "");
 }
 
 static void print_fork(FILE *out, const dump *a, const dump *b, const struct diff_result *r,
                        const struct diff_view *v) {
     struct place p = find_place(a, r);
-    char shown[CELL];
+    char shown[DIFF_CELL];
     fprintf(out, "%sfork at token %" PRIu64 "%s of %" PRIu64 " | %" PRIu64 ", text byte %" PRIu64 "\n",
-            ink(v, BOLD), r->fork, ink(v, PLAIN), r->count_a, r->count_b, r->text_offset);
+            diff_ink(v, DIFF_BOLD), r->fork, diff_ink(v, DIFF_PLAIN), r->count_a, r->count_b, r->text_offset);
     if (r->fork_b != r->fork) fprintf(out, "  in B     token %" PRIu64 " (compared by bytes)\n", r->fork_b);
     if (p.end == 0)
         fprintf(out, "  context  (the fork is at the start of the text)\n");
     else
         fprintf(out, "  context  %s\"%s\"\n", p.start > 0 ? ".." : "",
-                escaped(p.text + p.start, (size_t)(p.end - p.start), v, shown));
+                diff_escaped(p.text + p.start, (size_t)(p.end - p.start), v, shown));
     if (p.pending > 0) {
         struct diff_view ascii = *v;
         ascii.utf8 = 0;
         fprintf(
             out,
             "  split    the fork is inside a character that began with %s; both choices are shown with it\n",
-            escaped(p.text + p.end, p.pending, &ascii, shown));
+            diff_escaped(p.text + p.end, p.pending, &ascii, shown));
     }
     print_choice(out, "A", a, r->fork, &p, r->gap_a, r->ulps_a, v);
     print_choice(out, "B", b, r->fork_b, &p, r->gap_b, r->ulps_b, v);
@@ -305,10 +261,10 @@ static void print_ends(FILE *out, const dump *a, const dump *b, const struct dif
 }
 
 static void print_control(FILE *out, const struct diff_result *r, const struct diff_view *v) {
-    char source[CELL];
+    char source[DIFF_CELL];
     if (r->ulp_a > 0.0 && r->ulp_b > 0.0)
         fprintf(out, "bound      1 ULP = %.6g | %.6g\n", r->ulp_a, r->ulp_b);
-    const char *why = escaped(r->control.source, strlen(r->control.source), v, source);
+    const char *why = diff_escaped(r->control.source, strlen(r->control.source), v, source);
     if (r->control.delta < 0.0 && *why != '\0')
         fprintf(out, "control    none applies: %s\n", why);
     else if (r->control.delta < 0.0)
@@ -319,32 +275,32 @@ static void print_control(FILE *out, const struct diff_result *r, const struct d
                 2.0 * r->control.delta, why);
 }
 
-static enum colour verdict_colour(enum diff_verdict v) {
-    if (v == DIFF_IDENTICAL) return GREEN;
-    return v == DIFF_KNIFE_EDGE || v == DIFF_EXACT_TIE ? CYAN : RED;
+static enum diff_colour verdict_colour(enum diff_verdict v) {
+    if (v == DIFF_IDENTICAL) return DIFF_GREEN;
+    return v == DIFF_KNIFE_EDGE || v == DIFF_EXACT_TIE ? DIFF_CYAN : DIFF_RED;
 }
 
 void diff_report_text(FILE *out, const dump *a, const dump *b, const struct diff_result *r,
                       const struct diff_view *v) {
     print_header(out, a, b, v);
     if (r->verdict == DIFF_NOT_COMPARABLE) {
-        fprintf(out, "%sverdict    %s%s: %s\n", ink(v, RED), diff_verdict_name(r->verdict), ink(v, PLAIN),
-                r->reason);
+        fprintf(out, "%sverdict    %s%s: %s\n", diff_ink(v, DIFF_RED), diff_verdict_name(r->verdict),
+                diff_ink(v, DIFF_PLAIN), r->reason);
         return;
     }
     if (r->fork != UINT64_MAX) print_fork(out, a, b, r, v);
     print_ends(out, a, b, r, v);
     print_drift(out, r);
     if (r->fork != UINT64_MAX) print_control(out, r, v);
-    fprintf(out, "%sverdict    %s%s: %s\n", ink(v, verdict_colour(r->verdict)), diff_verdict_name(r->verdict),
-            ink(v, PLAIN), r->reason);
+    fprintf(out, "%sverdict    %s%s: %s\n", diff_ink(v, verdict_colour(r->verdict)),
+            diff_verdict_name(r->verdict), diff_ink(v, DIFF_PLAIN), r->reason);
     if (v->next != NULL) fprintf(out, "next       %s\n", v->next);
 }
 
 void diff_report_line(FILE *out, const char *name, const struct diff_result *r, const struct diff_view *v) {
-    char shown[CELL];
-    fprintf(out, "%s%-14s%s %s", ink(v, verdict_colour(r->verdict)), diff_verdict_name(r->verdict),
-            ink(v, PLAIN), escaped(name, strlen(name), v, shown));
+    char shown[DIFF_CELL];
+    fprintf(out, "%s%-14s%s %s", diff_ink(v, verdict_colour(r->verdict)), diff_verdict_name(r->verdict),
+            diff_ink(v, DIFF_PLAIN), diff_escaped(name, strlen(name), v, shown));
     if (r->verdict == DIFF_NOT_COMPARABLE || r->verdict == DIFF_INVALID) {
         fprintf(out, "  %s\n", r->reason);
         return;

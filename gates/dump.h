@@ -22,7 +22,8 @@
 #include "gates/hash.h"
 #include "gates/provenance.h"
 
-#define DUMP_BLOCK 65536
+#define DUMP_BLOCK      65536
+#define DUMP_MAGIC_WORD "FGDUMP" /* how every version begins */
 
 enum dump_flag {
     DUMP_NO_ID = 1u << 0,   /* token id unknown (imported text); token == -1 */

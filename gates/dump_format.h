@@ -10,7 +10,7 @@
 #include "gates/dump.h"
 #include "gates/file_map.h"
 
-#define DUMP_MAGIC       "FGDUMP1\n"
+#define DUMP_MAGIC       DUMP_MAGIC_WORD "1\n"
 #define DUMP_FOOTER_MARK "FGDEND1\n"
 #define DUMP_MARK_BYTES  8
 #define DUMP_VERSION     1u

@@ -11,6 +11,7 @@
 #endif
 
 #include "gates/dump_format.h"
+#include "gates/tensor_dump.h"
 
 #define F32_EXPONENT 0x7f800000u
 #define PAGE_BYTES   4096u
@@ -323,7 +324,11 @@ static enum status verify_frame(dump *d, struct err *err) {
     struct dump_header h;
     struct dump_footer f;
     if (d->size == 0) return err_set(err, STATUS_FORMAT, "0 bytes: empty file, not a dump");
-    size_t mark = d->size < DUMP_MARK_BYTES ? d->size : DUMP_MARK_BYTES;
+    size_t mark = d->size < DUMP_MARK_BYTES ? d->size : DUMP_MARK_BYTES, tensor = strlen(TENSOR_DUMP_MAGIC);
+    if (d->size >= tensor && memcmp(d->bytes, TENSOR_DUMP_MAGIC, tensor) == 0)
+        return err_set(
+            err, STATUS_FORMAT,
+            "is a tensor (.fgt): forkgate diff A.fgt B.fgt compares two, forkgate inspect prints one");
     if (memcmp(d->bytes, DUMP_MAGIC, mark) != 0)
         return err_set(err, STATUS_FORMAT, "first bad block: header (byte offset 0): not a forkgate dump");
     if (d->size < sizeof h + sizeof f) return dump_damage_no_footer(d->bytes, d->size, err);

@@ -43,6 +43,15 @@ enum status file_map_memory(const void *bytes, size_t n, const char *name, uint8
     return name_it(m, name, err);
 }
 
+int file_map_starts(const char *path, const char *text) {
+    struct file_map file;
+    size_t n = strlen(text);
+    if (file_map_open(path, path, &file, NULL) != STATUS_OK) return 0;
+    int starts = file.size >= n && memcmp(file.bytes, text, n) == 0;
+    file_map_close(&file);
+    return starts;
+}
+
 void file_map_close(struct file_map *m) {
     if (m->map != NULL) (void)munmap(m->map, m->size);
     free(m->owned);

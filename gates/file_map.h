@@ -25,6 +25,9 @@ enum status file_map_open(const char *path, const char *name, struct file_map *m
 enum status file_map_memory(const void *bytes, size_t n, const char *name, uint8_t *owned, struct file_map *m,
                             struct err *err);
 
+/* 1 when the file at path starts with text; 0 also where it cannot be read. */
+int file_map_starts(const char *path, const char *text);
+
 void file_map_close(struct file_map *m); /* legal on a zeroed one, and twice */
 
 #endif

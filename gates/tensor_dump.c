@@ -9,7 +9,7 @@
 #include "gates/file_map.h"
 #include "gates/file_out.h"
 
-#define MAGIC        "FGTENS1\n"
+#define MAGIC        TENSOR_DUMP_MAGIC "1\n"
 #define FOOTER_MARK  "FGTEND1\n"
 #define MARK_BYTES   8
 #define VERSION      1u
@@ -284,6 +284,9 @@ void tensor_dump_close(tensor_dump *t) {
     free(t);
 }
 
+const char *tensor_dump_name(const tensor_dump *t) {
+    return t->file.name;
+}
 struct tensor_shape tensor_dump_shape(const tensor_dump *t) {
     return t->shape;
 }

@@ -40,6 +40,9 @@ enum status tensor_dump_open_memory(const void *bytes, size_t n, const char *nam
                                     struct err *err);
 void tensor_dump_close(tensor_dump *t);
 
+#define TENSOR_DUMP_MAGIC "FGTENS" /* how every version begins */
+
+const char *tensor_dump_name(const tensor_dump *t);
 struct tensor_shape tensor_dump_shape(const tensor_dump *t);
 uint64_t tensor_dump_elements(const tensor_dump *t);
 const void *tensor_dump_data(const tensor_dump *t); /* 64-byte aligned when mapped */

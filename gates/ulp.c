@@ -13,7 +13,10 @@ enum ulp_bucket ulp_bucket_of(float a, float b) {
     if (isnan(a) && isnan(b)) return ULP_0;
     if (isnan(a) || isnan(b)) return ULP_SIGN_NAN;
     if (!is_zero(a) && !is_zero(b) && signbit(a) != signbit(b)) return ULP_SIGN_NAN;
-    uint32_t d = metrics_ulps(a, b);
+    return ulp_bucket_of_steps(metrics_ulps(a, b));
+}
+
+enum ulp_bucket ulp_bucket_of_steps(uint32_t d) {
     if (d < 2) return d == 0 ? ULP_0 : ULP_1;
     if (d < 4) return ULP_2;
     if (d < 16) return ULP_4;

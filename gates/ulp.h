@@ -26,6 +26,7 @@ struct ulp_hist {
 
 /* Two NaN are equal: the histogram counts differences, the census counts NaN. */
 enum ulp_bucket ulp_bucket_of(float a, float b);
+enum ulp_bucket ulp_bucket_of_steps(uint32_t d); /* of a distance, in steps of any dtype */
 
 /* "0", "1", "2-3", "4-15", "16-255", "256-65535", ">65535", "sign/NaN"; and as CSV column names "ulp_2" .. */
 const char *ulp_bucket_name(enum ulp_bucket b);

@@ -1,4 +1,4 @@
-/* cmd_diff.c - `forkgate diff`: two dumps, or two folders of dumps, in; a fork report and an exit code out. */
+/* cmd_diff.c - `forkgate diff`: two dumps, two tensors or two folders of dumps in; a report and an exit code out. */
 #include <langinfo.h>
 #include <locale.h>
 #include <stdio.h>
@@ -9,8 +9,10 @@
 
 #include "gates/diff_folder.h"
 #include "gates/diff_report.h"
+#include "gates/file_map.h"
 #include "gates/file_out.h"
 #include "gates/shell_word.h"
+#include "gates/tensor_report.h"
 #include "tools/cli_table.h"
 #include "tools/commands.h"
 #include "tools/dump_inputs.h"
@@ -37,41 +39,49 @@ struct diff_run {
 
 static const struct cli_option options[] = {
     {"control", 0, "DIR",
-     "pairs of dumps (X, and its replay under a benign fa_tkv) that say how much noise is legal; default: "
-     "the calibrated row of golden/budgets.csv, if there is one",
+     "how much noise is legal. Dumps: pairs (X, and its replay under a benign fa_tkv); default: the "
+     "calibrated row of golden/budgets.csv, if there is one. Tensors: A's op under other launches (*.fgt)",
      1, CLI_AT(struct diff_args, control)},
     {"csv", 0, "FILE", "write one evidence row per comparison", 1, CLI_AT(struct diff_args, csv)},
     {"eol", 0, "crlf|lf", "line ends of the CSV (default crlf, as RFC 4180 asks)", 1,
      CLI_AT(struct diff_args, eol)},
     {"bits", 0, NULL,
-     "ask for the same rails too: identical tokens exit 1 where rows of logits differ, 2 where a row lacks "
-     "its hash",
+     "dumps: ask for the same rails too: identical tokens exit 1 where rows of logits differ, 2 where a row "
+     "lacks its hash",
      1, CLI_AT(struct diff_args, bits)},
     CLI_LAST};
 
 static void take_path(struct argp_state *state, void *args, char *arg) {
     struct diff_args *a = args;
-    if (a->n_paths == 2) argp_error(state, "unexpected argument '%s': two dumps or two folders", arg);
+    if (a->n_paths == 2) argp_error(state, "unexpected argument '%s': two dumps, tensors or folders", arg);
     a->paths[a->n_paths++] = arg;
 }
 
 static void check(struct argp_state *state, void *args) {
     const struct diff_args *a = args;
-    if (a->n_paths != 2) argp_error(state, "give two dumps, or two folders of dumps");
+    if (a->n_paths != 2) argp_error(state, "give two dumps, two tensors or two folders of dumps");
 }
 
 static const struct cli_table arguments = {
-    CLI_ARGP("A.fgd B.fgd\nDIR_A DIR_B",
-             "Locate and judge the fork between two generated streams.\v"
-             "Verdicts: IDENTICAL (exit 0); EXACT-TIE, KNIFE-EDGE, FORK, LENGTH (exit "
-             "1); INVALID and NOT-COMPARABLE (exit 2: NaN, an id outside the vocabulary, a damaged file, "
-             "another model, prompt, sampler or tie rule). Two folders are paired by file name; of their "
-             "exit codes 1 outranks 2.\n\n"
-             "Examples:\n"
-             "  forkgate diff base.fgd head.fgd\n"
-             "  forkgate diff base.fgd head.fgd --control control/ --csv diff.csv\n"
-             "  forkgate diff golden-dumps/ new-dumps/\n",
-             NULL),
+    CLI_ARGP(
+        "A.fgd B.fgd\nA.fgt B.fgt\nDIR_A DIR_B",
+        "Locate and judge the fork between two generated streams, or the difference between two tensors.\v"
+        "Verdicts: IDENTICAL (exit 0); EXACT-TIE, KNIFE-EDGE, FORK, LENGTH (exit "
+        "1); INVALID and NOT-COMPARABLE (exit 2: NaN, an id outside the vocabulary, a damaged file, "
+        "another model, prompt, sampler or tie rule). Two folders are paired by file name; of their "
+        "exit codes 1 outranks 2.\n\n"
+        "Tensors (.fgt: forkgate trace --values, or another engine's .npy by forkgate import) are "
+        "compared bit for bit: IDENTICAL (exit 0); WITHIN-CONTROL, no further apart than --control's "
+        "legal regroupings are from A, and DIFFERENT (exit 1); INVALID (NaN or infinities) and "
+        "NOT-COMPARABLE: another shape, dtype, op, tensor, layer, step, pos, input, model or prompt "
+        "(exit 2). A control is A's op and build under a launch that is neither A's nor B's.\n\n"
+        "Examples:\n"
+        "  forkgate diff base.fgd head.fgd\n"
+        "  forkgate diff base.fgd head.fgd --control control/ --csv diff.csv\n"
+        "  forkgate diff golden-dumps/ new-dumps/\n"
+        "  forkgate import eager.npy -o eager.fgt -P op=attention -P bound=253\n"
+        "  forkgate diff eager.fgt graph.fgt --control splits/ --csv tensors.csv\n",
+        NULL),
     options, take_path, check};
 
 /* Non-ASCII text goes to a terminal that says it is UTF-8, escaped anywhere else. The locale is asked, then left again:
@@ -214,6 +224,53 @@ static int is_folder(const char *path) {
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+/* ---- tensors ---------------------------------------------------------------------------------------------------- */
+
+static int is_tensor(const char *path) {
+    return file_map_starts(path, TENSOR_DUMP_MAGIC);
+}
+
+static enum status judge_tensors(struct diff_run *run, int *code, struct err *err) {
+    const struct diff_args *args = run->args;
+    tensor_dump *a = NULL, *b = NULL;
+    struct tensor_diff r;
+    enum status s = tensor_dump_open(args->paths[0], &a, err);
+    if (s == STATUS_OK) s = tensor_dump_open(args->paths[1], &b, err);
+    if (s == STATUS_OK) s = tensor_diff(a, b, args->control, &r, err);
+    if (s == STATUS_OK) {
+        tensor_report_text(stdout, a, b, &r, &run->view);
+        if (run->csv != NULL) tensor_csv_row(run->csv, a, b, &r, args->control);
+        printf("forkgate: %s\n", tensor_verdict_name(r.verdict));
+        *code = tensor_exit_code(r.verdict);
+    }
+    tensor_dump_close(a);
+    tensor_dump_close(b);
+    return s;
+}
+
+/* At least one is a tensor: so must the other be. */
+static int compare_tensors(struct diff_run *run) {
+    const struct diff_args *args = run->args;
+    struct err err = {""};
+    int code = EXIT_TROUBLE, other = is_tensor(args->paths[0]);
+    if (file_map_starts(args->paths[other], DUMP_MAGIC_WORD)) {
+        (void)err_set(&err, STATUS_USAGE,
+                      "%s is a tensor (.fgt) and %s is a dump (.fgd): two of one kind compare",
+                      args->paths[!other], args->paths[other]);
+        return cli_fail("diff", &err);
+    }
+    if (args->bits) {
+        (void)err_set(&err, STATUS_USAGE, "--bits is for dumps: tensors are compared bit for bit anyway");
+        return cli_fail("diff", &err);
+    }
+    if (args->csv != NULL && tensor_csv_open(args->csv, args->eol, &run->csv, &err) != STATUS_OK)
+        return cli_fail("diff", &err);
+    if (judge_tensors(run, &code, &err) == STATUS_OK) return close_csv(run, code);
+    if (run->csv != NULL) tensor_csv_damage(run->csv, args->paths[0], args->paths[1], &err, args->control);
+    (void)close_csv(run, EXIT_TROUBLE);
+    return cli_fail("diff", &err);
+}
+
 static int run_diff(int argc, char **argv) {
     struct diff_args args;
     memset(&args, 0, sizeof args);
@@ -236,6 +293,7 @@ static int run_diff(int argc, char **argv) {
     }
     const char *const inputs[] = {args.paths[0], args.paths[1], args.control};
     if (file_out_spares(args.csv, inputs, 3, &err) != STATUS_OK) return cli_fail("diff", &err);
+    if (folders == 0 && (is_tensor(args.paths[0]) || is_tensor(args.paths[1]))) return compare_tensors(&run);
     if (args.csv != NULL && diff_csv_open(args.csv, args.eol, &run.csv, &err) != STATUS_OK)
         return cli_fail("diff", &err);
     return folders == 2 ? compare_folders(&run, &o) : compare_files(&run, &o);

@@ -58,7 +58,7 @@ usage_error "give --golden G.fgd" "$forkgate" bisect one two
 usage_error "give --tokens FILE.csv" "$forkgate" trace
 usage_error "give --prompt-tokens N" "$forkgate" trace --tokens ids.csv
 
-usage_error "give two dumps, or two folders of dumps (forkgate diff --help)" "$forkgate" diff
+usage_error "give two dumps, two tensors or two folders of dumps (forkgate diff --help)" "$forkgate" diff
 usage_error "option '--csv' requires an argument" "$forkgate" diff --csv
 usage_error "--eol a?b: want crlf or lf (forkgate diff --help)" "$forkgate" diff --eol $'a\nb'
 usage_error "unexpected argument 'three'" "$forkgate" diff one two three
