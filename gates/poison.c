@@ -104,3 +104,17 @@ enum status poison_left(const struct guarded *g, int salt, uint8_t *left, struct
     free(want);
     return s;
 }
+
+enum status poison_tail(engine *e, session *s, struct err *err) {
+    struct backend *b = engine_backend(e);
+    const struct kv_cache *kv = session_kv(s);
+    size_t row = (size_t)kv->n_kv_head * (size_t)kv->head_dim, pos = (size_t)session_pos(s);
+    row =
+        kv->dtype == KV_Q8_0 ? row / QK_32 * sizeof(struct block_q8_0) : row * (kv->dtype == KV_F32 ? 4 : 2);
+    for (int layer = 0; layer < kv->n_layer; layer++) {
+        size_t at = ((size_t)layer * (size_t)kv->n_ctx + pos) * row, bytes = ((size_t)kv->n_ctx - pos) * row;
+        RETURN_IF_ERROR(b->fill(b, (uint8_t *)kv->k + at, 0xff, bytes, err));
+        RETURN_IF_ERROR(b->fill(b, (uint8_t *)kv->v + at, 0xff, bytes, err));
+    }
+    return b->sync(b, err);
+}

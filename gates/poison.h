@@ -7,7 +7,7 @@
 #ifndef FORKGATE_POISON_H
 #define FORKGATE_POISON_H
 
-#include "engine/backend.h"
+#include "engine/engine.h"
 
 #define POISON_GUARD 1024 /* bytes before and after; a multiple of the 256-byte alignment */
 
@@ -37,5 +37,9 @@ enum status poison_check(const struct guarded *g, size_t *damaged, char where[64
 /* left[i], for each byte of the data: 1 where it still holds its poison of this salt. The two salts differ in every byte, so
  * one that is left under both was never written, whatever the type of the values. left: [g->bytes] */
 enum status poison_left(const struct guarded *g, int salt, uint8_t *left, struct err *err);
+
+/* NaN (every byte 0xff) in all layers of a session's cache from its position to the end: nothing of a dropped future is left
+ * there for a step that does not write what it should. */
+enum status poison_tail(engine *e, session *s, struct err *err);
 
 #endif

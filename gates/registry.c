@@ -28,6 +28,8 @@ const struct gate *const gate_registry[] = {
     &gate_stream_launch_q8,
     &gate_stream_chunk_f16,
     &gate_stream_chunk_q8,
+    &gate_stream_ladder_f16,
+    &gate_stream_ladder_q8,
     &gate_stream_batch_f16,
     &gate_stream_batch_q8,
     &gate_stream_mixed_q8,

@@ -7,6 +7,7 @@
 
 #include "gates/model/forced.h"
 #include "gates/model/model_gates.h"
+#include "gates/poison.h"
 
 #define SHORT_BYTES  1000
 #define QUICK_TOKENS 12
@@ -62,26 +63,11 @@ static enum status pair_arm(const struct stream_arm *a, struct forced *f, const 
     return s;
 }
 
-/* NaN (every byte 0xff) in all layers from the session's position to the end of the cache. */
-static enum status poison_tail(struct forced *f, struct err *err) {
-    struct backend *b = engine_backend(f->engine);
-    const struct kv_cache *kv = session_kv(f->session);
-    size_t row = (size_t)kv->n_kv_head * (size_t)kv->head_dim, pos = (size_t)session_pos(f->session);
-    row =
-        kv->dtype == KV_Q8_0 ? row / QK_32 * sizeof(struct block_q8_0) : row * (kv->dtype == KV_F32 ? 4 : 2);
-    for (int layer = 0; layer < kv->n_layer; layer++) {
-        size_t at = ((size_t)layer * (size_t)kv->n_ctx + pos) * row, bytes = ((size_t)kv->n_ctx - pos) * row;
-        RETURN_IF_ERROR(b->fill(b, (uint8_t *)kv->k + at, 0xff, bytes, err));
-        RETURN_IF_ERROR(b->fill(b, (uint8_t *)kv->v + at, 0xff, bytes, err));
-    }
-    return b->sync(b, err);
-}
-
 static enum status tail_arm(const struct stream_arm *a, struct forced *f, struct err *err) {
-    RETURN_IF_ERROR(poison_tail(f, err));
+    RETURN_IF_ERROR(poison_tail(f->engine, f->session, err));
     RETURN_IF_ERROR(forced_prefill(f, "into a poisoned cache", err));
     while (forced_more(f)) {
-        RETURN_IF_ERROR(poison_tail(f, err));
+        RETURN_IF_ERROR(poison_tail(f->engine, f->session, err));
         RETURN_IF_ERROR(forced_step(f, "with a poisoned tail", err));
     }
     forced_row(a, "tail", f);

@@ -1,5 +1,4 @@
-/* launch_rows.c - see launch_rows.h. A slow path and a quiet fallback give the same bits: only these rows see them.
- * The thresholds are written down a second time, on purpose: a table that asked the launchers would believe them. */
+/* launch_rows.c - see launch_rows.h. A slow path and a quiet fallback give the same bits: only these rows see them. */
 #include "gates/ops/launch_rows.h"
 
 #include <stdio.h>
@@ -7,39 +6,18 @@
 #include <string.h>
 
 #include "engine/occupancy.h"
-
-enum {
-    DECODE_ROWS = 8,      /* products of up to this many rows are matrix-vector ones */
-    SMALL_TILE_ROWS = 64, /* up to this many take the GEMM with the small tile */
-    WGMMA_HEAD_DIM = 128
-};
-
-/* Does this device run wgmma? The emulator says that it is an sm_90 without. */
-static int has_wgmma(const struct op_bench *b) {
-    struct device_info d;
-    struct err ignored;
-    return b->ctx->config.compute.arch == ARCH_SM90 && backend_cuda_device(&d, &ignored) == STATUS_OK &&
-           strncmp(d.name, "emulated", 8) != 0;
-}
+#include "gates/ops/launch_table.h"
 
 static void expect_product(const struct op_bench *b, const struct op_io *io, char out[48]) {
-    int64_t rows = case_dim(io->c, "rows", 1);
-    if (io->route == ROUTE_Q8)
-        (void)snprintf(out, 48, "%s_%s", rows <= DECODE_ROWS ? "mmvq" : "mmq", io->c->dtype);
-    else if (rows <= DECODE_ROWS)
-        (void)snprintf(out, 48, "gemv_f16");
-    else
-        (void)snprintf(out, 48, "%s", rows > SMALL_TILE_ROWS && has_wgmma(b) ? "gemm_f16_wgmma" : "gemm_f16");
+    launch_table_product(io->route, io->c->dtype, case_dim(io->c, "rows", 1),
+                         launch_table_has_wgmma(&b->ctx->config), out);
 }
 
 static void expect_attention(const struct op_bench *b, const struct op_io *io, char out[48]) {
-    const char *kv = strcmp(io->c->dtype, "f16") == 0 ? "f16kv" : "q8kv";
+    enum kv_dtype kv = strcmp(io->c->dtype, "f16") == 0 ? KV_F16 : KV_Q8_0;
     int prefill = case_dim(io->c, "rows", 1) > 1 && case_dim(io->c, "n_seq", 1) <= 1;
-    int wgmma = prefill && kv[0] == 'f' && case_dim(io->c, "head_dim", 64) <= WGMMA_HEAD_DIM && has_wgmma(b);
-    if (wgmma)
-        (void)snprintf(out, 48, "fa_prefill_wgmma");
-    else
-        (void)snprintf(out, 48, "fa_%s_%s", prefill ? "prefill" : "decode", kv);
+    launch_table_attention(kv, prefill, (int)case_dim(io->c, "head_dim", 64),
+                           launch_table_has_wgmma(&b->ctx->config), out);
 }
 
 static int has_word(const char *list, const char *word) {
