@@ -7,7 +7,8 @@
 static int asks_for_golden_bits(const struct gate_result *r, const struct evidence *row) {
     static const char prefix[] = "stream.golden.";
     return r->gate->tier == TIER_IDENTITY && strncmp(r->gate->id, prefix, sizeof prefix - 1) == 0 &&
-           (strcmp(row->arm, "golden") == 0 || strcmp(row->arm, "base") == 0) &&
+           (strcmp(row->arm, "golden") == 0 || strcmp(row->arm, "first-step") == 0 ||
+            strcmp(row->arm, "base") == 0) &&
            strncmp(row->note, "INVALID", 7) != 0;
 }
 

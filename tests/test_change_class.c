@@ -80,6 +80,7 @@ Test(change_class, fa_hands_forks_to_tier_4) {
     cr_assert_eq(run_class(&golden, 1, 1, "golden", "fork at token 36", &row), 0);
     cr_assert_eq(row, VERDICT_SKIP);
     cr_assert_eq(run_class(&golden, 1, 1, "base", "fork at token 36", &row), 0, "--base instead of goldens");
+    cr_assert_eq(run_class(&golden, 1, 1, "first-step", "the first step differs", &row), 0, "--base, n=1");
     cr_assert_eq(row, VERDICT_SKIP);
 }
 

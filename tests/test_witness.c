@@ -68,6 +68,28 @@ Test(witness, a_chunk_ignored) {
     }
 }
 
+/* What ran is what the arm's own engine counted; of nothing that ran there is no green row. */
+Test(witness, nothing_launched) {
+    struct gate_context c;
+    struct stream_arm a = arm_of(&c), own;
+    struct err err = {""};
+    session *s = NULL;
+    const int32_t ids[2] = {300, 301};
+    c.model_path = FORKGATE_SOURCE_DIR "/fixtures/models/seedling-q8_0.gguf";
+    cr_assert_eq(streams_other_open(&a, &c.config, &own, &err), STATUS_OK, "%s", err.message);
+    cr_assert(own.engine != NULL && a.engine == NULL);
+    streams_launched_row(&own, "idle");
+    cr_assert(last.verdict == VERDICT_FAIL && last.kernels[0] == '\0', "%s", last.kernels);
+    cr_assert(strcmp(last.arm, "launched") == 0 && strcmp(last.test_case, "idle") == 0);
+    cr_assert_eq(session_create(own.engine, &s, &err), STATUS_OK);
+    cr_assert_eq(session_prefill(s, ids, 2, &err), STATUS_OK);
+    session_close(s);
+    streams_other_close(&own, "busy", STATUS_OK);
+    cr_assert_eq(last.verdict, VERDICT_PASS, "%s", last.note);
+    cr_assert(strstr(last.kernels, "attention_f16") != NULL && strstr(last.kernels, "matmul_f16") != NULL);
+    cr_assert(strcmp(last.test_case, "busy") == 0 && own.engine == NULL);
+}
+
 Test(witness, threads_ignored) {
     struct gate_context c;
     struct stream_arm a = arm_of(&c);

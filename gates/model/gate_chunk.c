@@ -33,10 +33,10 @@ static enum status score_with_chunk(const struct stream_arm *a, struct engine_co
         base[s->n] = all_bases[i];
         s->prompts[s->n++] = all->prompts[i];
     }
-    struct stream_arm own = *a;
+    struct stream_arm own;
     config.chunk = chunk;
     (void)snprintf(arm, sizeof arm, chunk == CHUNK_DEFAULT ? "prefill-decode" : "chunk-%d", chunk);
-    RETURN_IF_ERROR(engine_open(a->ctx->model_path, &config, &own.engine, err));
+    RETURN_IF_ERROR(streams_other_open(a, &config, &own, err));
     enum status status = witness_open(own.engine, err);
     if (status == STATUS_OK) status = streams_score(own.engine, s, base, got, err);
     const struct witness seen = witness_close();
@@ -46,7 +46,7 @@ static enum status score_with_chunk(const struct stream_arm *a, struct engine_co
             (void)streams_row(&own, arm, s->prompts[i].name, base[i], got[i], UINT64_MAX, "measured");
         streams_close(got, s->n);
     }
-    engine_close(own.engine);
+    streams_other_close(&own, arm, status);
     return status;
 }
 

@@ -1,11 +1,13 @@
 /* gate_golden.c - CLAIM: the candidate's greedy streams are the golden ones, or those of --base, bit for bit, on this route.
  * Needs: model, golden/manifest.csv. A model that has no goldens at all is a SKIP of those rows, never a pass. The golden is
  * that of the default geometry for the candidate's arch, route and KV type: a tile experiment is judged against the rails it
- * left. Arms: golden (independence: SKIP where this very commit made them) or base, greedy, launched, negative.
+ * left. Arms: golden (independence: SKIP where this very commit made them), or first-step (record 0 of every prompt, n=1) and
+ * base; greedy (of the base too), launched, negative.
  * Exercise: forkgate run --only stream.golden.f16 */
 #include <stdio.h>
 #include <string.h>
 
+#include "gates/diff.h"
 #include "gates/forked.h"
 #include "gates/model/golden_base.h"
 #include "gates/model/model_gates.h"
@@ -81,31 +83,19 @@ static enum status judge_one(const struct stream_arm *arm, const struct golden_s
     return s;
 }
 
-/* A run in which no product or no attention was counted has compared nothing. */
-static void launched_row(const struct stream_arm *arm) {
-    static const char *const product_names[] = {"matmul", "gemm", "gemv", "mmvq", "mmq"};
-    static const char *const attention_names[] = {"attention", "fa_prefill", "fa_decode"};
-    struct kernel_count counts[BACKEND_KERNELS_MAX];
-    int n = engine_kernel_counts(arm->engine, counts), products = 0, attention = 0;
-    for (int i = 0; i < n; i++) {
-        if (counts[i].calls == 0) continue;
-        for (size_t k = 0; k < sizeof product_names / sizeof product_names[0]; k++)
-            products += strncmp(counts[i].name, product_names[k], strlen(product_names[k])) == 0;
-        for (size_t k = 0; k < sizeof attention_names / sizeof attention_names[0]; k++)
-            attention += strncmp(counts[i].name, attention_names[k], strlen(attention_names[k])) == 0;
-    }
-    streams_count_row(arm, "launched", "", products > 0 && attention > 0 ? 0 : 1,
-                      products > 0 && attention > 0 ? "" : "no matmul or no attention kernel counted itself");
-}
-
 /* What "greedy, penalty-free" promises: every token is the largest raw logit of its own row. A golden made with a hidden
  * penalty would agree with the build that has it; this does not. */
-static void contract_row(const struct stream_arm *arm, const char *prompt, const dump *got) {
+static uint64_t not_greedy(const dump *d) {
     uint64_t wrong = 0;
-    for (uint64_t i = 0; i < dump_count(got); i++) {
-        const struct dump_record *r = dump_record_at(got, i);
+    for (uint64_t i = 0; i < dump_count(d); i++) {
+        const struct dump_record *r = dump_record_at(d, i);
         wrong += r->token != r->id1;
     }
+    return wrong;
+}
+
+static void contract_row(const struct stream_arm *arm, const char *prompt, const dump *got) {
+    uint64_t wrong = not_greedy(got);
     streams_count_row(arm, "greedy", prompt, wrong,
                       wrong > 0 ? "tokens that are not their row's argmax" : "");
 }
@@ -123,31 +113,76 @@ static enum status judge_goldens(const struct stream_arm *arm, const struct engi
     return status;
 }
 
-/* A base that has no stream of a prompt, or a shorter one, cannot judge it; nor can what this very build made, behind
- * whatever name (side_same sees the program of equal bytes). */
+/* May the base's stream judge this one? What must match is what must match in `forkgate diff`; what this very build made
+ * proves nothing, behind whatever name (side_same sees the program of equal bytes); and a base that is not greedy, whatever
+ * it declares, is no reference: its promise is looked at as the candidate's is. */
+static enum status check_base(const struct stream_arm *arm, const char *prompt, const dump *want,
+                              const dump *got, struct err *err) {
+    struct diff_result r;
+    char test_case[96], note[160];
+    uint64_t wrong = not_greedy(want);
+    RETURN_IF_ERROR(diff_streams(want, got, NULL, &r, err));
+    if (r.verdict == DIFF_NOT_COMPARABLE)
+        return err_set(err, STATUS_USAGE, "%s: no comparison of base (A) and candidate (B): %.200s", prompt,
+                       r.reason);
+    if (dump_flags(want) & DUMP_NO_HASH)
+        return err_set(err, STATUS_USAGE,
+                       "%s: the base has no hash of each row of logits, so its bits are not known (forkgate "
+                       "diff compares tokens)",
+                       prompt);
+    if (provenance_one_build(dump_provenance(want), dump_provenance(got)))
+        return err_set(err, STATUS_USAGE,
+                       "%s: base and candidate are one build with one set of options: self-comparison proves "
+                       "nothing",
+                       prompt);
+    (void)snprintf(test_case, sizeof test_case, "base %.80s", prompt);
+    if (wrong == 0) {
+        streams_count_row(arm, "greedy", test_case, 0, "");
+        return STATUS_OK;
+    }
+    (void)snprintf(note, sizeof note, "%llu of the base's tokens are not their row's argmax",
+                   (unsigned long long)wrong);
+    streams_note_row(arm, "greedy", test_case, VERDICT_INCONCLUSIVE, note);
+    return err_set(err, STATUS_USAGE, "%s: the base is not greedy: %s", prompt, note);
+}
+
+/* The base's stream of prompt i, or NULL and a row that says why it cannot judge. */
+static dump *open_judge(const struct stream_arm *arm, const struct golden_base *b, int i,
+                        const struct stream_prompt *p, const dump *got) {
+    struct err trouble = {""};
+    dump *want = NULL;
+    enum status status = golden_base_stream(b, i, &want, &trouble);
+    if (status == STATUS_OK) status = check_base(arm, p->name, want, got, &trouble);
+    if (status == STATUS_OK) return want;
+    streams_note_row(arm, "base", p->name, VERDICT_INCONCLUSIVE, trouble.message);
+    dump_close(want);
+    return NULL;
+}
+
+/* A stream that ended of itself may be shorter than the battery. */
+static int is_cut_short(const dump *d, const struct stream_prompt *p) {
+    const char *stop = provenance_get(dump_provenance(d), "stop");
+    return dump_count(d) < (uint64_t)p->tokens && (stop == NULL || strcmp(stop, "length") == 0);
+}
+
+/* The first step of every prompt, then the streams: which of the two is red says where to look. */
 static void judge_by_base(const struct stream_arm *arm, const struct golden_base *b, const struct streams *s,
                           dump *const *got) {
+    dump *want[STREAMS_MAX];
+    for (int i = 0; i < s->n; i++) {
+        want[i] = open_judge(arm, b, i, &s->prompts[i], got[i]);
+        if (want[i] != NULL) (void)streams_first_row(arm, s->prompts[i].name, want[i], got[i]);
+    }
     for (int i = 0; i < s->n; i++) {
         const struct stream_prompt *p = &s->prompts[i];
-        struct err trouble = {""};
-        dump *want = NULL;
-        enum status status = golden_base_stream(b, i, &want, &trouble);
-        const char *stop = status == STATUS_OK ? provenance_get(dump_provenance(want), "stop") : NULL;
-        if (status == STATUS_OK && dump_count(want) < (uint64_t)p->tokens &&
-            (stop == NULL || strcmp(stop, "length") == 0))
-            status = err_set(&trouble, STATUS_USAGE, "%s: the base's stream is shorter than this battery",
-                             p->name);
-        if (status == STATUS_OK && provenance_one_build(dump_provenance(want), dump_provenance(got[i])))
-            status = err_set(&trouble, STATUS_USAGE,
-                             "%s: base and candidate are one build with one set of options: self-comparison "
-                             "proves nothing",
-                             p->name);
-        if (status == STATUS_OK)
-            (void)streams_row(arm, "base", p->name, want, got[i], (uint64_t)p->tokens, "measured");
-        else
-            streams_note_row(arm, "base", p->name, VERDICT_INCONCLUSIVE, trouble.message);
-        dump_close(want);
+        if (want[i] != NULL && is_cut_short(want[i], p))
+            streams_note_row(
+                arm, "base", p->name, VERDICT_INCONCLUSIVE,
+                "the base's stream is shorter than this battery: its first step alone was judged");
+        else if (want[i] != NULL)
+            (void)streams_row(arm, "base", p->name, want[i], got[i], (uint64_t)p->tokens, "measured");
     }
+    streams_close(want, s->n);
 }
 
 static enum status judge_against(const struct stream_arm *arm, const struct engine_config *config,
@@ -182,7 +217,6 @@ static enum status judge(const struct stream_arm *whole, const struct engine_con
     RETURN_IF_ERROR(streams_run(arm.engine, &s, BATCH_MAX, 0, got, err));
     enum status status = judge_against(&arm, config, &s, got, err);
     for (int i = 0; i < s.n; i++) contract_row(&arm, s.prompts[i].name, got[i]);
-    launched_row(&arm);
     if (status == STATUS_OK) status = streams_negative_row(&arm, got[0], err);
     streams_close(got, s.n);
     return status;

@@ -24,27 +24,32 @@ static void compare_all(const struct stream_arm *a, const char *arm, const struc
 
 static enum status variant(const struct stream_arm *a, const char *arm, const struct engine_config *config,
                            const struct streams *s, dump *const *base, struct err *err) {
+    struct stream_arm own;
     dump *got[STREAMS_MAX];
-    RETURN_IF_ERROR(streams_run_config(a->ctx->model_path, config, s, got, err));
-    compare_all(a, arm, s, base, got, UINT64_MAX);
-    streams_close(got, s->n);
-    return STATUS_OK;
+    RETURN_IF_ERROR(streams_other_open(a, config, &own, err));
+    enum status status = streams_run(own.engine, s, BATCH_MAX, 0, got, err);
+    if (status == STATUS_OK) {
+        compare_all(&own, arm, s, base, got, UINT64_MAX);
+        streams_close(got, s->n);
+    }
+    streams_other_close(&own, arm, status);
+    return status;
 }
 
 /* No bit may say that these two options were read, so attention's own account must. */
 static enum status geometry_variant(const struct stream_arm *a, const char *arm,
                                     const struct engine_config *config, const struct engine_config *other,
                                     const struct streams *s, dump *const *base, struct err *err) {
-    engine *e = NULL;
+    struct stream_arm own;
     dump *got[STREAMS_MAX];
-    RETURN_IF_ERROR(engine_open(a->ctx->model_path, other, &e, err));
-    enum status status = streams_run(e, s, BATCH_MAX, 0, got, err);
+    RETURN_IF_ERROR(streams_other_open(a, other, &own, err));
+    enum status status = streams_run(own.engine, s, BATCH_MAX, 0, got, err);
     if (status == STATUS_OK) {
-        compare_all(a, arm, s, base, got, UINT64_MAX);
-        streams_used_row(a, strcmp(arm, "fa_tq") == 0, config, a->engine, other, e);
+        compare_all(&own, arm, s, base, got, UINT64_MAX);
+        streams_used_row(&own, strcmp(arm, "fa_tq") == 0, config, a->engine, other, own.engine);
         streams_close(got, s->n);
     }
-    engine_close(e);
+    streams_other_close(&own, arm, status);
     return status;
 }
 
@@ -63,18 +68,25 @@ static enum status geometry_variants(const struct stream_arm *a, const struct en
 static enum status scalar_variant(const struct stream_arm *a, const struct engine_config *config,
                                   const struct streams *s, dump *const *base, struct err *err) {
     struct engine_config c = *config;
+    struct stream_arm own;
+    int taken = 0;
     c.compute.simd = SIMD_SCALAR;
+    RETURN_IF_ERROR(streams_other_open(a, &c, &own, err));
+    enum status status = STATUS_OK;
     for (int i = 0; i < s->n; i++) {
         struct streams one = {{s->prompts[i]}, 1, 0};
         dump *got[1];
         if (one.prompts[0].n > SCALAR_BYTES) continue;
+        if (taken++ > 0 && !a->ctx->full_battery) break;
         one.prompts[0].tokens = SCALAR_TOKENS;
-        RETURN_IF_ERROR(streams_run_config(a->ctx->model_path, &c, &one, got, err));
-        (void)streams_row(a, "simd-scalar", s->prompts[i].name, base[i], got[0], SCALAR_TOKENS, "measured");
+        status = streams_run(own.engine, &one, 1, 0, got, err);
+        if (status != STATUS_OK) break;
+        (void)streams_row(&own, "simd-scalar", s->prompts[i].name, base[i], got[0], SCALAR_TOKENS,
+                          "measured");
         streams_close(got, 1);
-        if (!a->ctx->full_battery) return STATUS_OK;
     }
-    return STATUS_OK;
+    streams_other_close(&own, "simd-scalar", status);
+    return status;
 }
 
 /* seen: of the run that made the base. */
@@ -83,28 +95,28 @@ static enum status graphs_variant(const struct stream_arm *a, const struct engin
                                   struct err *err) {
     struct engine_config c = *config;
     dump *got[STREAMS_MAX];
-    engine *e = NULL;
+    struct stream_arm own;
     c.compute.graphs = !config->compute.graphs;
-    RETURN_IF_ERROR(engine_open(a->ctx->model_path, &c, &e, err));
-    enum status status = witness_open(e, err);
-    if (status == STATUS_OK) status = streams_run(e, s, BATCH_MAX, 0, got, err);
+    RETURN_IF_ERROR(streams_other_open(a, &c, &own, err));
+    enum status status = witness_open(own.engine, err);
+    if (status == STATUS_OK) status = streams_run(own.engine, s, BATCH_MAX, 0, got, err);
     const struct witness other = witness_close();
     if (status == STATUS_OK) {
-        compare_all(a, "no-graph", s, base, got, UINT64_MAX);
-        streams_graphs_row(a, c.compute.graphs ? &other : seen, c.compute.graphs ? seen : &other);
+        compare_all(&own, "no-graph", s, base, got, UINT64_MAX);
+        streams_graphs_row(&own, c.compute.graphs ? &other : seen, c.compute.graphs ? seen : &other);
         streams_close(got, s->n);
     }
-    engine_close(e);
+    streams_other_close(&own, "no-graph", status);
     return status;
 }
 
 static enum status threads_heeded(const struct stream_arm *a, const struct engine_config *config,
                                   struct err *err) {
-    engine *e = NULL;
+    struct stream_arm own = *a; /* this engine only starts: it runs nothing */
     const struct witness_threads before = witness_threads();
-    RETURN_IF_ERROR(engine_open(a->ctx->model_path, config, &e, err));
-    streams_threads_row(a, config->compute.n_threads, witness_started(&before));
-    engine_close(e);
+    RETURN_IF_ERROR(engine_open(a->ctx->model_path, config, &own.engine, err));
+    streams_threads_row(&own, config->compute.n_threads, witness_started(&before));
+    engine_close(own.engine);
     return STATUS_OK;
 }
 
@@ -123,11 +135,16 @@ static enum status machine_variants(const struct stream_arm *a, const struct eng
 /* ---- options that do carry bits ------------------------------------------------------------------------------ */
 static enum status heeded(const struct stream_arm *a, const char *option, const struct engine_config *config,
                           const struct streams *one, const dump *base, struct err *err) {
+    struct stream_arm own;
     dump *got[1];
-    RETURN_IF_ERROR(streams_run_config(a->ctx->model_path, config, one, got, err));
-    streams_heeded_row(a, option, one->prompts[0].name, base, got[0], 1);
-    streams_close(got, 1);
-    return STATUS_OK;
+    RETURN_IF_ERROR(streams_other_open(a, config, &own, err));
+    enum status status = streams_run(own.engine, one, 1, 0, got, err);
+    if (status == STATUS_OK) {
+        streams_heeded_row(&own, option, one->prompts[0].name, base, got[0], 1);
+        streams_close(got, 1);
+    }
+    streams_other_close(&own, option, status);
+    return status;
 }
 
 static long positions_of(const dump *d) {

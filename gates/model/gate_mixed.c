@@ -22,16 +22,16 @@ static void compare_all(const struct stream_arm *a, const char *arm, const struc
 /* Forced through one prefill in chunks of `chunk`. */
 static enum status score(const struct stream_arm *a, struct engine_config config, const char *arm, int chunk,
                          const struct streams *s, dump *const *base, struct err *err) {
-    struct stream_arm own = *a;
+    struct stream_arm own;
     dump *got[STREAMS_MAX];
     config.chunk = chunk;
-    RETURN_IF_ERROR(engine_open(a->ctx->model_path, &config, &own.engine, err));
+    RETURN_IF_ERROR(streams_other_open(a, &config, &own, err));
     enum status status = streams_score(own.engine, s, base, got, err);
     if (status == STATUS_OK) {
         compare_all(&own, arm, s, base, got);
         streams_close(got, s->n);
     }
-    engine_close(own.engine);
+    streams_other_close(&own, arm, status);
     return status;
 }
 

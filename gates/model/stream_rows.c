@@ -37,8 +37,8 @@ static void note_provenance(const dump *d, char out[40]) {
     free(text);
 }
 
-int streams_row(const struct stream_arm *a, const char *arm, const char *prompt, const dump *want,
-                const dump *got, uint64_t n, const char *grade) {
+static struct evidence compare_row(const struct stream_arm *a, const char *arm, const char *prompt,
+                                   const dump *want, const dump *got, uint64_t n) {
     struct evidence row;
     const char *why = NULL;
     struct golden_match m = golden_compare(want, got, n);
@@ -54,12 +54,36 @@ int streams_row(const struct stream_arm *a, const char *arm, const char *prompt,
     } else {
         golden_explain(want, got, &m, row.note, sizeof row.note);
     }
-    (void)snprintf(row.grade, sizeof row.grade, "%s", grade);
     hash_format(&m.want, row.ref);
     hash_format(&m.got, row.got);
     note_provenance(got, row.provenance);
+    return row;
+}
+
+int streams_row(const struct stream_arm *a, const char *arm, const char *prompt, const dump *want,
+                const dump *got, uint64_t n, const char *grade) {
+    struct evidence row = compare_row(a, arm, prompt, want, got, n);
+    (void)snprintf(row.grade, sizeof row.grade, "%s", grade);
     a->ctx->emit(a->ctx->sink, &row);
     return row.verdict == VERDICT_PASS;
+}
+
+int streams_first_row(const struct stream_arm *a, const char *prompt, const dump *want, const dump *got) {
+    struct evidence row = compare_row(a, "first-step", prompt, want, got, 1);
+    int same = row.verdict == VERDICT_PASS;
+    char told[sizeof row.note];
+    if (same)
+        (void)snprintf(told, sizeof told,
+                       "the first step is equal: a stream that differs all the same drifts later, in decode "
+                       "steps");
+    else if (strncmp(row.note, "INVALID", 7) == 0) /* of no prefill and no drift */
+        (void)snprintf(told, sizeof told, "%s", row.note);
+    else
+        (void)snprintf(told, sizeof told, "the first step differs, so prefill does already: %.240s",
+                       row.note);
+    memcpy(row.note, told, sizeof told);
+    a->ctx->emit(a->ctx->sink, &row);
+    return same;
 }
 
 void streams_heeded_row(const struct stream_arm *a, const char *option, const char *prompt, const dump *want,
@@ -151,6 +175,25 @@ void streams_count_row(const struct stream_arm *a, const char *arm, const char *
     row.verdict = compare_judge(row.value, row.bound);
     (void)snprintf(row.note, sizeof row.note, "%s", note);
     a->ctx->emit(a->ctx->sink, &row);
+}
+
+/* Does a kernel whose name begins with one of these words count a call? */
+static int has_run(const struct kernel_count *counts, int n, const char *const *words, size_t n_words) {
+    for (int i = 0; i < n; i++)
+        for (size_t k = 0; counts[i].calls > 0 && k < n_words; k++)
+            if (strncmp(counts[i].name, words[k], strlen(words[k])) == 0) return 1;
+    return 0;
+}
+
+void streams_launched_row(const struct stream_arm *a, const char *test_case) {
+    static const char *const products[] = {"matmul", "gemm", "gemv", "mmvq", "mmq"};
+    static const char *const attentions[] = {"attention", "fa_prefill", "fa_decode"};
+    struct kernel_count counts[BACKEND_KERNELS_MAX];
+    int n = engine_kernel_counts(a->engine, counts);
+    int both = has_run(counts, n, products, sizeof products / sizeof products[0]) &&
+               has_run(counts, n, attentions, sizeof attentions / sizeof attentions[0]);
+    streams_count_row(a, "launched", test_case, both ? 0 : 1,
+                      both ? "" : "no matmul or no attention kernel counted itself");
 }
 
 void streams_note_row(const struct stream_arm *a, const char *arm, const char *test_case, enum verdict v,

@@ -78,7 +78,6 @@ void streams_limit(struct streams *s, size_t max_bytes, int max_tokens) {
 struct engine_config streams_config(const struct gate_context *ctx, enum route route) {
     struct engine_config c = ctx->config;
     c.compute.route = route;
-    if (c.kv == KV_F32 && route != ROUTE_F32) c.kv = KV_F16;
     return c;
 }
 
@@ -110,6 +109,19 @@ enum status streams_run_config(const char *model, const struct engine_config *co
     enum status status = streams_run(e, s, BATCH_MAX, 0, out, err);
     engine_close(e);
     return status;
+}
+
+enum status streams_other_open(const struct stream_arm *a, const struct engine_config *config,
+                               struct stream_arm *own, struct err *err) {
+    *own = *a;
+    own->engine = NULL;
+    return engine_open(a->ctx->model_path, config, &own->engine, err);
+}
+
+void streams_other_close(struct stream_arm *own, const char *arm, enum status status) {
+    if (status == STATUS_OK) streams_launched_row(own, arm);
+    engine_close(own->engine);
+    own->engine = NULL;
 }
 
 enum status streams_score(engine *e, const struct streams *s, dump *const *follow, dump **out,
@@ -226,6 +238,7 @@ enum status streams_gate(const struct gate_context *ctx, const struct streams_pl
     enum status status = engine_open(ctx->model_path, &config, &a.engine, err);
     if (status == STATUS_OK) status = drop_too_long(&a, &s, err);
     if (status == STATUS_OK) status = plan->judge(&a, &config, &s, err);
+    if (status == STATUS_OK) streams_launched_row(&a, "");
     engine_close(a.engine);
     streams_free(&s);
     return status;

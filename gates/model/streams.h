@@ -30,7 +30,7 @@ void streams_free(struct streams *s);
 /* Keeps only the prompts of at most max_bytes and lowers every budget to max_tokens (0: as it is). */
 void streams_limit(struct streams *s, size_t max_bytes, int max_tokens);
 
-/* The candidate's configuration on this route (a KV type that the route refuses falls back to f16). */
+/* The candidate's configuration on this route. */
 struct engine_config streams_config(const struct gate_context *ctx, enum route route);
 
 /* Runs every prompt greedily, starting with prompt `rotate`, `batch` at a time; out[i] belongs to prompt i. */
@@ -66,6 +66,11 @@ struct stream_arm {
     engine *engine;                /* whose kernels ran; may be NULL */
     const struct streams *streams; /* of streams_gate, else NULL */
 };
+/* Another engine for an arm whose streams it makes: own is a with that engine, whose kernels the rows about them name. close
+ * leaves the row that it launched some, where status is STATUS_OK; what was made is closed by its maker. */
+enum status streams_other_open(const struct stream_arm *a, const struct engine_config *config,
+                               struct stream_arm *own, struct err *err);
+void streams_other_close(struct stream_arm *own, const char *arm, enum status status);
 /* The first few tokens of d, the stream of the arm's first prompt, once more: forced, with whole rows of logits. */
 enum status streams_whole_rows(const struct stream_arm *a, const dump *d, dump **out, struct err *err);
 /* A copy of d, which has whole rows, in which the lowest bit of the last logit of the last row was flipped and the row hashed
@@ -75,6 +80,9 @@ enum status streams_damage(const dump *d, dump **out, struct err *err);
 /* One row: candidate against reference over the first n records. Returns 1 when they match. */
 int streams_row(const struct stream_arm *a, const char *arm, const char *prompt, const dump *want,
                 const dump *got, uint64_t n, const char *grade);
+/* The same of record 0 alone, arm first-step: a first step that differs is a difference of the prefill; behind an equal one a
+ * stream that differs drifts later, in decode steps. */
+int streams_first_row(const struct stream_arm *a, const char *prompt, const dump *want, const dump *got);
 /* One row for two runs that must differ, because an option that carries bits was changed between them: equal rows mean that
  * the option was parsed and ignored. */
 void streams_heeded_row(const struct stream_arm *a, const char *option, const char *prompt, const dump *want,
@@ -93,6 +101,8 @@ void streams_graphs_row(const struct stream_arm *a, const struct witness *with,
 /* One row for a count that must be zero. */
 void streams_count_row(const struct stream_arm *a, const char *arm, const char *test_case, uint64_t wrong,
                        const char *note);
+/* One row: a product and attention have counted themselves in the arm's engine; without them nothing was compared. */
+void streams_launched_row(const struct stream_arm *a, const char *test_case);
 /* A row without numbers: SKIP, ERROR or INCONCLUSIVE with its reason. */
 void streams_note_row(const struct stream_arm *a, const char *arm, const char *test_case, enum verdict v,
                       const char *note);

@@ -227,6 +227,10 @@ has out 'ok    base         rows       0 <= 0  holmes.txt  64 records equal'
 lacks out 'golden       rows'
 expect 1 other --base "$work/base" --geometry fa_tkv=16 --csv base.csv
 has base.csv ' --base '
+# .. the first step of every prompt first: is it prefill, or does the stream drift later?
+grep -q ',first-step,.*,FAIL,.*the first step differs, so prefill does already' base.csv || fail 'a first step that differs'
+grep -q ',first-step,.*,PASS,.*the first step is equal: a stream that differs all the same drifts later' base.csv || fail 'a first step that is equal'
+[ "$(grep -c ',first-step,' base.csv)" -eq "$(grep -c ',base,' base.csv)" ] || fail 'a first step of every prompt'
 # .. of one prompt where one is picked: neither side computes the others
 cat >asked <<EOF
 #!/bin/sh
@@ -235,7 +239,7 @@ exec "$forkgate" "\$@" --chunk 7
 EOF
 chmod +x asked
 expect 0 "$forkgate" run --tier identity --only stream.golden.q8/single -m tiny.gguf --base "$work/asked" -v
-has out '2 checks, all exact'
+has out '4 checks, all exact'
 lines asked.csv 2
 has asked.csv single
 expect 2 "$forkgate" run --tier identity --only stream.golden.q8/nosuch -m tiny.gguf
@@ -255,6 +259,34 @@ fi
 expect 0 "$forkgate" run --tier identity --only stream.golden.f16 --battery small --base "$root/golden"
 expect 2 other --base "$root/golden"
 has out 'no golden for prompt single'
+# .. nor with what may not be compared with it: the rule of `forkgate diff`, and a promise of greed that is looked at
+small="single chapter night whale-512"
+of_base() { "$forkgate" run --tier identity --only stream.golden.f16 --battery small --base "$work/dumps" "$@"; }
+made() { # made OPTION..: dumps of this build with other options
+  rm -rf dumps; mkdir dumps
+  for p in $small; do "$forkgate" generate -f "$root/fixtures/prompts/$p.txt" -o "dumps/$p.fgd" "$@" >/dev/null 2>&1 || fail generate; done
+}
+made -n 32 --temp 0.00001 --seed 3 --chunk 7
+expect 2 of_base
+has out 'sampler differs: A = temp='
+has out 'pattern base x4 of 10 checks'
+made -n 32 --repeat-penalty 1.0001 --chunk 7
+expect 2 of_base
+has out 'repeat_penalty differs: A = 1.00010002, B = 1'
+made -n 1 --chunk 7
+expect 2 of_base --csv first.csv
+has out "the base's stream is shorter than this battery: its first step alone was judged"
+[ "$(grep -c ',first-step,.*,PASS,' first.csv)" -eq 4 ] || fail 'n=1 is a base for the first step'
+if [ -x "$forkgate-faults" ]; then
+  printf '#!/bin/sh\nFORKGATE_FAULT=rt-hiddenpenalty exec "%s-faults" "$@"\n' "$forkgate" >greedless && chmod +x greedless
+  expect 2 "$forkgate" run --tier identity --only stream.golden.f16 --battery small --base "$work/greedless"
+  has out 'the base is not greedy: '
+fi
+rm -rf dumps; mkdir dumps
+printf 'step,token_id,token_text_escaped,id1,logit1,id2,logit2\n0,5,a,5,2.0,6,1.0\n' >plain.csv
+for p in $small; do "$forkgate" import plain.csv -o "dumps/$p.fgd" -P n_vocab=4096 -P sampler=greedy -P repeat_penalty=1 >/dev/null 2>&1 || fail import; done
+expect 2 of_base
+has out 'the base has no hash of each row of logits'
 expect 2 other --base "$work/nowhere"
 has out 'No such file'
 expect 2 "$forkgate" run --tier identity --only stream.repeat.q8 --base "$work/base"
