@@ -13,6 +13,7 @@
 
 #include "engine/engine.h"
 #include "gates/hash.h"
+#include "gates/provenance.h"
 
 #define TAPE_CAPTURES 4
 
@@ -116,7 +117,9 @@ int tape_row_fits(const struct tape *t, int64_t cols); /* 0: past TAPE_ROW_VALUE
 enum status tape_add_values(struct tape_capture *c, const float *x, size_t n, struct err *err);
 
 /* ---- between processes: CSV on a stream, captured values in one tensor file ---- */
-enum status tape_write(const struct tape *t, FILE *out, const char *values_path, struct err *err);
+/* who: provenance of the tensor file; NULL: it has none. The tensor is [rows, cols] where only rows of one op are kept. */
+enum status tape_write(const struct tape *t, FILE *out, const char *values_path, const struct provenance *who,
+                       struct err *err);
 /* bytes: what the child wrote. values_path is read when the plan had captures. */
 enum status tape_read(const void *bytes, size_t n, const char *name, const char *values_path,
                       struct tape *out, struct err *err);

@@ -94,13 +94,27 @@ static void put_row(table_writer *w, const struct tape_row *row) {
     table_end_row(w);
 }
 
-static enum status write_values(const struct tape *t, const char *path, struct err *err) {
+/* One line of values; rows of one op, all of one length and nothing beside them, keep their shape. */
+static struct tensor_shape shape_of(const struct tape *t) {
     struct tensor_shape shape = {DTYPE_F32, 1, {0, 1, 1, 1}};
-    struct provenance p;
     shape.ne[0] = t->n_row_values;
     for (int i = 0; i < t->n_captures; i++) shape.ne[0] += t->captures[i].n_values;
+    uint64_t cols = t->n_rows == 0 ? 0 : (uint64_t)t->rows[0].cols;
+    for (size_t i = 0; i < t->n_rows; i++)
+        if ((uint64_t)t->rows[i].cols != cols) return shape;
+    if (t->n_captures > 0 || cols == 0 || cols * t->n_rows != t->n_row_values) return shape;
+    shape.n_dims = 2;
+    shape.ne[0] = cols;
+    shape.ne[1] = t->n_rows;
+    return shape;
+}
+
+static enum status write_values(const struct tape *t, const char *path, const struct provenance *who,
+                                struct err *err) {
+    const struct tensor_shape shape = shape_of(t);
+    const struct provenance nobody = {NULL, 0, 0};
     if (shape.ne[0] == 0) return STATUS_OK;
-    float *all = malloc((size_t)shape.ne[0] * sizeof *all);
+    float *all = malloc((size_t)(shape.ne[0] * shape.ne[1]) * sizeof *all);
     if (all == NULL) return err_set(err, STATUS_NOMEM, "trace: out of memory");
     size_t used = 0;
     for (int i = 0; i < t->n_captures; i++) {
@@ -108,16 +122,15 @@ static enum status write_values(const struct tape *t, const char *path, struct e
         used += t->captures[i].n_values;
     }
     if (t->n_row_values > 0) memcpy(all + used, t->row_values, t->n_row_values * sizeof *all);
-    provenance_init(&p);
-    enum status s = tensor_dump_write(path, &shape, all, &p, err);
-    provenance_free(&p);
+    enum status s = tensor_dump_write(path, &shape, all, who != NULL ? who : &nobody, err);
     free(all);
     return s;
 }
 
-enum status tape_write(const struct tape *t, FILE *out, const char *values_path, struct err *err) {
+enum status tape_write(const struct tape *t, FILE *out, const char *values_path, const struct provenance *who,
+                       struct err *err) {
     table_writer *w = NULL;
-    if (values_path != NULL) RETURN_IF_ERROR(write_values(t, values_path, err));
+    if (values_path != NULL) RETURN_IF_ERROR(write_values(t, values_path, who, err));
     fprintf(out, "# %s\n", WIRE_NOTE);
     fprintf(out, "# " COST_NOTE "\n", t->cost.screened, t->cost.copied, t->cost.held);
     RETURN_IF_ERROR(table_writer_open(NULL, out, TABLE_LF, columns, COLUMNS, &w, err));

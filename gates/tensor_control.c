@@ -60,8 +60,10 @@ static const char *unfit(const tensor_dump *c, const tensor_dump *a, const tenso
     return hash_equal(&own, &other) ? "it holds B's own bits" : NULL;
 }
 
+#define WHY 240 /* room for why the first few were left out */
+
 static enum status add(const char *path, const char *name, const tensor_dump *a, const tensor_dump *b,
-                       struct tensor_control *out, char why[160], struct err *err) {
+                       struct tensor_control *out, char why[WHY], struct err *err) {
     tensor_dump *c = NULL;
     struct tensor_distance d;
     char room[80];
@@ -69,7 +71,10 @@ static enum status add(const char *path, const char *name, const tensor_dump *a,
     const char *reason = unfit(c, a, b, room);
     enum status s = STATUS_OK;
     if (reason != NULL) {
-        if (out->left_out++ == 0) (void)snprintf(why, 160, "%.64s: %s", name, reason);
+        char text[160];
+        out->left_out++;
+        (void)snprintf(text, sizeof text, "; %.64s: %s", name, reason);
+        if (strlen(why) + strlen(text) < WHY) memcpy(why + strlen(why), text, strlen(text) + 1);
     } else {
         tensor_distance(a, c, &d);
         if (d.census[1].first_bad != METRICS_NONE)
@@ -95,7 +100,7 @@ static int by_name(const struct dirent **x, const struct dirent **y) {
 enum status tensor_control_for(const char *dir, const tensor_dump *a, const tensor_dump *b,
                                struct tensor_control *out, struct err *err) {
     struct dirent **names = NULL;
-    char path[4096], why[160] = "no .fgt file is there";
+    char path[4096], why[WHY] = "";
     int n = scandir(dir, &names, is_tensor_name, by_name);
     memset(out, 0, sizeof *out);
     out->asked = 1;
@@ -109,8 +114,7 @@ enum status tensor_control_for(const char *dir, const tensor_dump *a, const tens
         free(names[i]);
     }
     free(names);
-    (void)snprintf(out->source, sizeof out->source, "%.100s: %d used, %d left out%s%.160s%s", dir, out->used,
-                   out->left_out, out->left_out > 0 || n == 0 ? " (" : "",
-                   out->left_out > 0 || n == 0 ? why : "", out->left_out > 0 || n == 0 ? ")" : "");
+    (void)snprintf(out->source, sizeof out->source, "%.100s: %d used, %d left out%s", dir, out->used,
+                   out->left_out, n == 0 ? "; no .fgt file is there" : why);
     return s;
 }

@@ -72,12 +72,17 @@ static void add(struct tensor_diff *r, const char *text) {
     if (used + n < sizeof r->reason) memcpy(r->reason + used, text, n + 1);
 }
 
-/* Values are foreign bytes. */
+/* Values are foreign bytes, and long ones stand in the report's list. */
 static void add_value(struct tensor_diff *r, const char *key, const char *x, const char *y) {
-    char vx[80], vy[80], text[256];
-    (void)table_escape(x == NULL ? "(absent)" : x, strlen(x == NULL ? "(absent)" : x), 0, 0, vx, sizeof vx);
-    (void)table_escape(y == NULL ? "(absent)" : y, strlen(y == NULL ? "(absent)" : y), 0, 0, vy, sizeof vy);
-    (void)snprintf(text, sizeof text, "%.60s (A %s, B %s)", key, vx, vy);
+    char vx[32], vy[32], text[160];
+    if (x == NULL) x = "(absent)";
+    if (y == NULL) y = "(absent)";
+    size_t n = table_escape(x, strlen(x), 0, 0, vx, sizeof vx),
+           m = table_escape(y, strlen(y), 0, 0, vy, sizeof vy);
+    if (n < sizeof vx && m < sizeof vy)
+        (void)snprintf(text, sizeof text, "%.60s (A %s, B %s)", key, vx, vy);
+    else
+        (void)snprintf(text, sizeof text, "%.60s", key);
     add(r, text);
 }
 
@@ -144,16 +149,20 @@ static int valid(const tensor_dump *a, struct tensor_diff *r) {
     return n == 0;
 }
 
+/* The largest change of many elements says how far one may go. How many are touched at all depends on the launch (a tile of 16
+ * keys touches rows that one of 64 leaves), so the global metric has the room that tier 4 gives against a plain implementation. */
+#define RMS_ROOM 2.0
+
 static void judge_control(struct tensor_diff *r) {
     const struct tensor_distance *d = &r->distance;
     const struct tensor_control *c = &r->control;
     char text[200];
-    int within = d->max_abs <= c->max_abs && d->rms <= c->rms;
+    int within = d->max_abs <= c->max_abs && d->rms <= RMS_ROOM * c->rms;
     if (within) r->verdict = TENSOR_WITHIN_CONTROL;
     (void)snprintf(text, sizeof text,
-                   "; max-abs %.6g, rms %.6g: %s what %d legal regrouping%s move A by (%.6g, %.6g)",
-                   d->max_abs, d->rms, within ? "within" : "beyond", c->used, c->used == 1 ? "" : "s",
-                   c->max_abs, c->rms);
+                   "; max-abs %.6g %s %.6g, rms %.6g %s 2 x %.6g of %d legal regrouping%s of A", d->max_abs,
+                   d->max_abs <= c->max_abs ? "<=" : ">", c->max_abs, d->rms,
+                   d->rms <= RMS_ROOM * c->rms ? "<=" : ">", c->rms, c->used, c->used == 1 ? "" : "s");
     add(r, text);
 }
 

@@ -40,7 +40,7 @@ struct tensor_distance {
 struct tensor_control {
     int asked, used, left_out;
     double max_abs, rms; /* the largest distance from A among those used */
-    char source[400];    /* the folder, how many, and why the first one that was left out was */
+    char source[400];    /* the folder, how many, and why those that were left out were */
 };
 
 struct tensor_diff {
@@ -53,7 +53,7 @@ struct tensor_diff {
 
 /* Judges b against a. control: a folder of tensors (*.fgt) of legal regroupings of A, or NULL. One counts when it is what A is
  * (shape, dtype, every key that must match), of A's build, under a launch that is neither A's nor B's, and does not hold B's
- * own bits. WITHIN-CONTROL takes both max-abs and rms at most the largest among those. Where nothing that A and B say of
+ * own bits. WITHIN-CONTROL takes max-abs at most the largest among those and rms at most twice the largest. Where nothing that A and B say of
  * themselves differs no control excuses other bits: that is a result that cannot be repeated.
  * STATUS_IO: the folder is not there; STATUS_FORMAT, STATUS_INVALID: a tensor in it is damaged, or holds NaN. */
 enum status tensor_diff(const tensor_dump *a, const tensor_dump *b, const char *control,

@@ -82,7 +82,7 @@ Test(explain_tape, a_tape_does_not_depend_on_chunks_and_survives_the_wire) {
     char values[64];
     (void)snprintf(values, sizeof values, "%s/v.fgt", path);
     FILE *out = open_memstream(&text, &n);
-    must(tape_write(&x, out, values, &err), &err);
+    must(tape_write(&x, out, values, NULL, &err), &err);
     (void)fclose(out);
     must(tape_read(text, n, "wire", values, &back, &err), &err);
     tapes_equal(&x, &back);

@@ -1,4 +1,4 @@
-/* cmd_import.c - `forkgate import`: another engine's tokens, as CSV or as a server answered, become a dump. */
+/* cmd_import.c - `forkgate import`: another engine's tokens, as CSV or as a server answered, become a dump; its array a tensor. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,15 +6,18 @@
 #include "gates/file_out.h"
 #include "gates/import.h"
 #include "gates/import_json.h"
+#include "gates/import_npy.h"
+#include "gates/file_map.h"
+#include "gates/tensor_diff.h"
 #include "tools/cli_table.h"
 #include "tools/commands.h"
 
-enum format { FORMAT_AUTO, FORMAT_CSV, FORMAT_JSON };
+enum format { FORMAT_AUTO, FORMAT_CSV, FORMAT_JSON, FORMAT_NPY };
 
 struct import_args {
     const char *path, *out, *tokenizer;
-    int format, dtype;             /* places in the lists of words; dtype -1: not given */
-    int keep_nan, partial, choice; /* choice -1: there must be one */
+    int format, dtype;                   /* places in the lists of words; dtype -1: not given */
+    int keep_nan, bf16, partial, choice; /* choice -1: there must be one */
     struct provenance extra;
 };
 
@@ -36,14 +39,19 @@ static void add_provenance(struct argp_state *state, void *args, char *arg) {
 }
 
 static const struct cli_option options[] = {
-    {"out", 'o', "OUT.fgd", "the dump to write (required)", 1, CLI_AT(struct import_args, out)},
+    {"out", 'o', "OUT", "the dump (.fgd) or tensor (.fgt) to write (required)", 1,
+     CLI_AT(struct import_args, out)},
     {"provenance", 'P', "KEY=VALUE",
-     "who made the tokens: model.xxh3, sampler, repeat_penalty, logits, ..; repeat as needed", 1,
-     CLI_BY(add_provenance)},
-    {"format", 0, "auto|csv|json", "what FILE is (default: JSON when it starts like JSON)", 1,
+     "who made it: model.xxh3, sampler, repeat_penalty, logits, ..; of a tensor op, layer, input.xxh3, ..; "
+     "repeat as needed",
+     1, CLI_BY(add_provenance)},
+    {"format", 0, "auto|csv|json|npy", "what FILE is (default: what it starts like; else CSV)", 1,
      CLI_AT(struct import_args, format)},
-    {"keep-nan", 0, NULL, "accept NaN and infinite values in a CSV: the stream is INVALID when it is judged",
-     1, CLI_AT(struct import_args, keep_nan)},
+    {"keep-nan", 0, NULL,
+     "accept NaN and infinite values in a CSV or an array: it is INVALID when it is judged", 1,
+     CLI_AT(struct import_args, keep_nan)},
+    {"bf16", 0, NULL, "the array's 16-bit words (u2) are bf16, which NumPy does not have", 1,
+     CLI_AT(struct import_args, bf16)},
     CLI_HEADER("Answers of a server:", 2),
     {"tokenizer", 0, "GGUF", "resolve token ids from bytes, and check those that are given", 2,
      CLI_AT(struct import_args, tokenizer)},
@@ -70,12 +78,15 @@ static void check(struct argp_state *state, void *args) {
 
 static const struct cli_table arguments = {
     CLI_ARGP(
-        "FILE -o OUT.fgd",
+        "FILE -o OUT.fgd\nARRAY.npy -o OUT.fgt",
         "Make a dump from what another engine generated, so that diff can judge its stream. FILE: a CSV, or "
         "the "
         "answer "
         "of a server with logprobs: llama.cpp /completion (n_probs), OpenAI-style /v1/completions and "
-        "/v1/chat/completions (vLLM, SGLang, TensorRT-LLM, llama.cpp), streamed (curl -N) or not.\v"
+        "/v1/chat/completions (vLLM, SGLang, TensorRT-LLM, llama.cpp), streamed (curl -N) or not. ARRAY.npy: "
+        "what a kernel left, as NumPy saves it (float32, float16, or bf16 as 16-bit words); it becomes a "
+        "tensor "
+        "for diff.\v"
         "Answers: ask for at least the top 2 of every token. Logprobs are not logits: gaps between them mean "
         "the "
         "same, "
@@ -107,6 +118,8 @@ static const struct cli_table arguments = {
         "    -P sampler=greedy -P repeat_penalty=1 -P logits=bf16\n"
         "  forkgate inspect --provenance a.fgd > a.csv\n"
         "  forkgate import a.csv -o copy.fgd && forkgate diff a.fgd copy.fgd\n"
+        "  forkgate import graph.npy -o graph.fgt --bf16 -P tool=flashinfer \\\n"
+        "    -P op=attention -P layer=3 -P input.xxh3=8a1f -P bound=32768\n"
         "Exit: 0 written; 2 refused, nothing written.\n",
         NULL),
     options, take_path, check};
@@ -156,19 +169,53 @@ static void report(const dump *d, const char *out) {
     print_notes(d);
 }
 
+static enum status check_options(const struct import_args *a, enum format f, struct err *err) {
+    if (f != FORMAT_JSON && (a->tokenizer != NULL || a->dtype >= 0 || a->choice >= 0 || a->partial))
+        return err_set(
+            err, STATUS_USAGE,
+            "%s is %s: --tokenizer, --logits-dtype, --choice and --partial are for answers of a server",
+            a->path, f == FORMAT_NPY ? "an array" : "a CSV");
+    if (f != FORMAT_NPY && a->bf16)
+        return err_set(err, STATUS_USAGE, "%s is %s: --bf16 is for arrays (.npy)", a->path,
+                       f == FORMAT_JSON ? "an answer of a server" : "a CSV");
+    return STATUS_OK;
+}
+
+static enum status import_tensor(const struct import_args *a, struct err *err) {
+    const struct import_npy_options o = {a->bf16, a->keep_nan};
+    tensor_dump *t = NULL;
+    char shape[96], hash[HASH_TEXT_BYTES];
+    RETURN_IF_ERROR(import_npy(a->path, &o, &a->extra, a->out, err));
+    RETURN_IF_ERROR(tensor_dump_open(a->out, &t, err));
+    struct hash128 h = tensor_dump_hash(t);
+    hash_format(&h, hash);
+    tensor_shape_text(t, shape, sizeof shape);
+    fprintf(stderr, "%s, tensor %s\nwrote %s\n", shape, hash, a->out);
+    if (provenance_get(&a->extra, "op") == NULL && provenance_get(&a->extra, "tensor") == NULL)
+        fprintf(stderr,
+                "note: what it is is not told: diff will know its shape only (-P op=attention -P layer=3 "
+                "-P input.xxh3=..)\n");
+    tensor_dump_close(t);
+    return STATUS_OK;
+}
+
+static enum format format_of(const struct import_args *a) {
+    if (a->format != FORMAT_AUTO) return (enum format)a->format;
+    if (file_map_starts(a->path, IMPORT_NPY_MAGIC)) return FORMAT_NPY;
+    return import_json_looks(a->path) ? FORMAT_JSON : FORMAT_CSV;
+}
+
+/* *d stays NULL when it was a tensor, which is told already. */
 static enum status import_any(const struct import_args *a, dump **d, struct err *err) {
     static const char *const dtypes[] = {"f32", "bf16", "f16"};
     const char *const inputs[] = {a->path, a->tokenizer};
     const struct import_json_options o = {a->tokenizer, a->dtype < 0 ? NULL : dtypes[a->dtype], a->choice,
                                           a->partial};
+    const enum format f = format_of(a);
     RETURN_IF_ERROR(file_out_spares(a->out, inputs, 2, err));
-    if (a->format == FORMAT_JSON || (a->format == FORMAT_AUTO && import_json_looks(a->path)))
-        return import_json(a->path, &o, &a->extra, a->out, d, err);
-    if (o.tokenizer != NULL || o.logits_dtype != NULL || o.choice >= 0 || o.partial)
-        return err_set(
-            err, STATUS_USAGE,
-            "%s is a CSV: --tokenizer, --logits-dtype, --choice and --partial are for answers of a server",
-            a->path);
+    RETURN_IF_ERROR(check_options(a, f, err));
+    if (f == FORMAT_NPY) return import_tensor(a, err);
+    if (f == FORMAT_JSON) return import_json(a->path, &o, &a->extra, a->out, d, err);
     table *t = NULL;
     RETURN_IF_ERROR(table_read(a->path, &t, err));
     enum status s = import_csv(t, &a->extra, a->keep_nan, a->out, d, err);
@@ -187,10 +234,11 @@ static int run_import(int argc, char **argv) {
     enum status s = import_any(&args, &d, &err);
     provenance_free(&args.extra);
     if (s != STATUS_OK) return cli_fail("import", &err);
+    if (d == NULL) return 0;
     report(d, args.out);
     dump_close(d);
     return 0;
 }
 
-const struct command cmd_import = {"import", "another engine's tokens (CSV, server answers) become a dump",
+const struct command cmd_import = {"import", "another engine's tokens become a dump, its array a tensor",
                                    &arguments.argp, run_import};

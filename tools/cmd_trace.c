@@ -5,6 +5,8 @@
 
 #include "gates/explain_tape.h"
 #include "gates/file_out.h"
+#include "gates/generate.h"
+#include "gates/hash.h"
 #include "gates/table.h"
 #include "tools/cli_table.h"
 #include "tools/commands.h"
@@ -55,6 +57,8 @@ static const struct cli_table arguments = {
         "  forkgate trace --tokens ids.csv --prompt-tokens 2 --ops 0\n"
         "  forkgate trace --tokens ids.csv --prompt-tokens 2 --capture 1 \\\n"
         "    --values row1.fgt\n"
+        "  forkgate trace --tokens ids.csv --prompt-tokens 2 --ops 0 \\\n"
+        "    --rows 0/attention/attn --values attn.fgt --geometry fa_tkv=16\n"
         "Exit: 0 traced; 2 trouble.\n",
         cli_engine_children),
     options, NULL, check};
@@ -96,9 +100,49 @@ static enum status check_places(const struct trace_args *a, int n, struct err *e
     return STATUS_OK;
 }
 
+/* "3/attention/attn" is layer 3, op attention, tensor attn; ops outside the layers have no number. */
+static enum status describe_rows(const char *rows_of, struct provenance *p, struct err *err) {
+    char key[TAPE_KEY];
+    (void)snprintf(key, sizeof key, "%s", rows_of);
+    char *op = strchr(key, '/'), *tensor = op == NULL ? NULL : strchr(op + 1, '/');
+    if (tensor == NULL) return provenance_set(p, "tensor", key, err);
+    *op++ = *tensor++ = '\0';
+    RETURN_IF_ERROR(provenance_set(p, "layer", key, err));
+    RETURN_IF_ERROR(provenance_set(p, "op", op, err));
+    return provenance_set(p, "tensor", tensor, err);
+}
+
+/* Who made the values, and what they are: so that two files of them can be compared. */
+static enum status describe_values(engine *e, const struct tape_plan *plan, struct provenance *p,
+                                   struct err *err) {
+    struct {
+        const int32_t *ids;
+        size_t n;
+    } parts[] = {{plan->prompt, plan->n_prompt}, {plan->forced, (size_t)plan->n_steps - 1}};
+    char text[HASH_TEXT_BYTES], pos[16 * TAPE_CAPTURES] = "";
+    hash_stream *h = hash_open();
+    if (h == NULL) return err_set(err, STATUS_NOMEM, "trace: out of memory");
+    for (size_t i = 0; i < 2; i++) hash_update(h, parts[i].ids, parts[i].n * sizeof *parts[i].ids);
+    struct hash128 tokens = hash_peek(h);
+    hash_close(h);
+    hash_format(&tokens, text);
+    for (int i = 0; i < plan->n_captures; i++) {
+        size_t used = strlen(pos);
+        (void)snprintf(pos + used, sizeof pos - used, "%s%d", i == 0 ? "" : " ", plan->captures[i]);
+    }
+    RETURN_IF_ERROR(generate_provenance(e, p, err));
+    RETURN_IF_ERROR(provenance_set(p, "tokens.xxh3", text, err));
+    RETURN_IF_ERROR(provenance_setf(p, err, "prompt.tokens", "%zu", plan->n_prompt));
+    if (pos[0] != '\0') RETURN_IF_ERROR(provenance_set(p, "pos", pos, err));
+    if (plan->rows_of == NULL) return STATUS_OK;
+    RETURN_IF_ERROR(provenance_setf(p, err, "step", "%d", plan->ops_step));
+    return describe_rows(plan->rows_of, p, err);
+}
+
 static enum status trace(const struct trace_args *a, const int32_t *ids, int n, struct err *err) {
     struct tape_plan plan = a->plan;
     struct tape tape;
+    struct provenance who;
     engine *e = NULL;
     RETURN_IF_ERROR(check_places(a, n, err));
     plan.prompt = ids;
@@ -109,7 +153,10 @@ static enum status trace(const struct trace_args *a, const int32_t *ids, int n, 
     RETURN_IF_ERROR(engine_open(a->engine.model, &a->engine.config, &e, err));
     enum status s = tape_record(e, &plan, &tape, err);
     cli_progress_end();
-    if (s == STATUS_OK) s = tape_write(&tape, stdout, a->values, err);
+    provenance_init(&who);
+    if (s == STATUS_OK && a->values != NULL) s = describe_values(e, &plan, &who, err);
+    if (s == STATUS_OK) s = tape_write(&tape, stdout, a->values, &who, err);
+    provenance_free(&who);
     tape_free(&tape);
     engine_close(e);
     return s;
