@@ -1,6 +1,6 @@
 /* gate_peer.c - CLAIM: another engine (llama.cpp, recorded in fixtures/peer) gives every prompt the same ids, and greedy
  * streams agree with it or part at a small gap. Needs: the model the streams were recorded from (SmolLM2: tools/fetch-model,
- * SKIP with the reason when it is absent). Arms: ids, fork, negative.
+ * SKIP with the reason when it is absent). Arms: ids, fork, a/a, negative.
  * Idea: up to the first token where the argmax differs, forcing the peer's tokens is the greedy stream of both.
  * Exercise: forkgate run --only model.peer.seedling */
 #include <math.h>
@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "gates/budget.h"
+#include "gates/model/again.h"
 #include "gates/model/model_gates.h"
 #include "gates/model/streams.h"
 #include "gates/table.h"
@@ -29,6 +30,8 @@ struct peer_walk {
     int fork; /* step of the first other argmax; -1: none */
     int32_t ours;
     double our_gap, peer_gap; /* at the fork */
+    int n_vocab;
+    struct hash128 rows; /* of all logits, chained */
 };
 
 struct peer_tables {
@@ -100,6 +103,7 @@ static enum status see_row(void *ctx, int pos, const float *logits, const struct
         w->our_gap = (double)top->logit1 - (double)logits[s->top1];
         w->peer_gap = top->id1 == s->top2 ? s->logit1 - s->logit2 : (double)NAN;
     }
+    again_add(&w->rows, logits, (size_t)w->n_vocab);
     w->at++;
     return STATUS_OK;
 }
@@ -107,7 +111,10 @@ static enum status see_row(void *ctx, int pos, const float *logits, const struct
 static enum status walk(engine *e, const int32_t *prompt, size_t n_prompt, struct peer_walk *w,
                         struct err *err) {
     session *s = NULL;
+    struct engine_info info;
     int32_t ids[PEER_STEPS];
+    engine_describe(e, &info);
+    w->n_vocab = info.n_vocab;
     ids[0] = prompt[n_prompt - 1];
     for (int i = 1; i < w->n; i++) ids[i] = w->steps[i - 1].top1;
     RETURN_IF_ERROR(session_create(e, &s, err));
@@ -164,6 +171,29 @@ static enum status judge_prompt(const struct stream_arm *a, const struct peer_ta
     return s;
 }
 
+/* One prompt twice, the second time on an engine of its own. */
+static enum status again(const struct stream_arm *a, const struct peer_tables *t, const char *model,
+                         const struct stream_prompt *p, struct err *err) {
+    int32_t *ids = NULL;
+    size_t n = 0;
+    struct peer_walk w, second;
+    struct engine_info info;
+    struct stream_arm own = *a;
+    engine_describe(a->engine, &info);
+    RETURN_IF_ERROR(engine_encode(a->engine, p->bytes, p->n, 1, &ids, &n, err));
+    enum status s = read_steps(t->steps, p->name, &w, err);
+    second = w;
+    if (s == STATUS_OK) s = walk(a->engine, ids, n, &w, err);
+    if (s == STATUS_OK) s = engine_open(model, &info.config, &own.engine, err);
+    if (s == STATUS_OK) {
+        s = walk(own.engine, ids, n, &second, err);
+        if (s == STATUS_OK) again_row(&own, p->name, &w.rows, &second.rows);
+        engine_close(own.engine);
+    }
+    free(ids);
+    return s;
+}
+
 /* A recording with its first token changed must be noticed as a fork at token 0. */
 static enum status negative_row(const struct stream_arm *a, const struct peer_tables *t,
                                 const struct stream_prompt *p, struct err *err) {
@@ -188,7 +218,7 @@ static enum status negative_row(const struct stream_arm *a, const struct peer_ta
 
 /* ---- the gates ------------------------------------------------------------------------------------------------- */
 
-static enum status judge(const struct stream_arm *a, const char *stem, struct err *err) {
+static enum status judge(const struct stream_arm *a, const char *model, const char *stem, struct err *err) {
     struct peer_tables t;
     struct streams s;
     struct budgets b;
@@ -204,6 +234,7 @@ static enum status judge(const struct stream_arm *a, const char *stem, struct er
     status = tables_open(a->ctx->source_dir, stem, &t, err);
     for (int i = 0; i < s.n && status == STATUS_OK; i++)
         status = judge_prompt(a, &t, &s.prompts[i], bound, err);
+    if (status == STATUS_OK) status = again(a, &t, model, &s.prompts[0], err);
     if (status == STATUS_OK) status = negative_row(a, &t, &s.prompts[0], err);
     tables_close(&t);
     streams_free(&s);
@@ -219,7 +250,7 @@ static enum status run_model(const struct gate_context *ctx, const char *id, con
         return STATUS_OK;
     }
     RETURN_IF_ERROR(engine_open(model, &config, &a.engine, err));
-    enum status s = judge(&a, stem, err);
+    enum status s = judge(&a, model, stem, err);
     engine_close(a.engine);
     return s;
 }

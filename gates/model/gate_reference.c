@@ -1,13 +1,14 @@
 /* gate_reference.c - CLAIM: the engine computes the model that the file describes: route f32 (f32 cache) chooses the
  * float64 reference's token at every step and its first logits agree to 2e-4; routes f16 and q8, forced along the
  * reference, choose the same token wherever its gap exceeds their bound. Needs: the embedded model (SKIP for another).
- * Arms: ids, forced, first-20, free (f32), negative. Exercise: forkgate run --only model.reference.f32 --battery full */
+ * Arms: ids, forced, first-20, free (f32), a/a, negative. Exercise: forkgate run --only model.reference.f32 --battery full */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gates/budget.h"
+#include "gates/model/again.h"
 #include "gates/model/model_gates.h"
 #include "gates/model/reference.h"
 #include "gates/model/streams.h"
@@ -23,6 +24,8 @@ struct tally {
     double gaps_below;          /* steps whose reference gap is at or below the bound */
     double bound;
     int not_finite;
+    int n_vocab;
+    struct hash128 rows; /* of all logits, chained */
 };
 
 static double worse(double a, double b) {
@@ -34,6 +37,7 @@ static enum status see_row(void *ctx, int pos, const float *logits, const struct
     (void)pos;
     (void)err;
     if (t->at >= t->ref->n_steps) return STATUS_OK;
+    again_add(&t->rows, logits, (size_t)t->n_vocab);
     const struct reference_step *s = &t->ref->steps[t->at];
     double gap = s->logit1 - s->logit2;
     if (top->n_nan + top->n_inf > 0) t->not_finite++;
@@ -49,6 +53,17 @@ static enum status see_row(void *ctx, int pos, const float *logits, const struct
             worse(t->first_error, fabs((double)logits[t->ref->first_id[i]] - t->ref->first_logit[i]));
     t->at++;
     return STATUS_OK;
+}
+
+static struct tally tally_start(engine *e, const struct reference_prompt *p, double bound) {
+    struct engine_info info;
+    struct tally t;
+    engine_describe(e, &info);
+    memset(&t, 0, sizeof t);
+    t.ref = p;
+    t.bound = bound;
+    t.n_vocab = info.n_vocab;
+    return t;
 }
 
 /* Prompt (but its last token) by prefill, then the last token and the reference's own tokens, scored. */
@@ -129,6 +144,19 @@ static enum status free_rows(const struct stream_arm *a, const struct reference 
     return STATUS_OK;
 }
 
+/* The first prompt, which is the shortest, on an engine of its own. */
+static enum status again(const struct stream_arm *a, const struct tally *first, struct err *err) {
+    struct engine_info info;
+    struct stream_arm own = *a;
+    engine_describe(a->engine, &info);
+    RETURN_IF_ERROR(engine_open(a->ctx->model_path, &info.config, &own.engine, err));
+    struct tally t = tally_start(own.engine, first->ref, first->bound);
+    enum status status = force(own.engine, &t, err);
+    if (status == STATUS_OK) again_row(&own, first->ref->name, &first->rows, &t.rows);
+    engine_close(own.engine);
+    return status;
+}
+
 /* A reference with one token changed must be noticed. */
 static enum status negative_row(const struct stream_arm *a, const struct reference_prompt *p, double bound,
                                 struct err *err) {
@@ -140,7 +168,7 @@ static enum status negative_row(const struct stream_arm *a, const struct referen
     steps[p->n_steps - 1].top1 = steps[p->n_steps - 1].top2;
     steps[p->n_steps - 1].top2 = top1;
     copy.steps = steps;
-    struct tally t = {&copy, 0, 0, 0, 0, 0, 0, bound, 0};
+    struct tally t = tally_start(a->engine, &copy, bound);
     enum status s = force(a->engine, &t, err);
     free(steps);
     if (s != STATUS_OK) return s;
@@ -180,10 +208,11 @@ static enum status judge(const struct stream_arm *a, struct reference *ref, stru
         ref->prompts[k] = ref->prompts[i];
         ref->prompts[i] = p;
         s.prompts[i].tokens = (int)p.n_steps;
-        struct tally t = {&ref->prompts[i], 0, 0, 0, 0, 0, 0, gap, 0};
+        struct tally t = tally_start(a->engine, &ref->prompts[i], gap);
         status = ids_row(a, &ref->prompts[i], &s.prompts[i], err);
         if (status == STATUS_OK) status = force(a->engine, &t, err);
         if (status == STATUS_OK) tally_rows(a, &t, first);
+        if (status == STATUS_OK && i == 0) status = again(a, &t, err);
     }
     if (status == STATUS_OK && a->route == ROUTE_F32) status = free_rows(a, ref, &s, err);
     if (status == STATUS_OK) status = negative_row(a, &ref->prompts[0], gap, err);

@@ -1,7 +1,7 @@
 /* gate_rope_table.c - CLAIM: keys and queries of the loaded model are rotated by pos * base^(-2i/n_rot), in the pairs its
  * architecture uses, at every position of its first step: of the whole context where that is at most CHUNK_MAX (4096).
  * Needs: model. Arms: q, k: layer 0 of that step, watched before and after the rotation (the step is stopped there, so 4096
- * positions cost a fraction of a second); negative: one of those values moved by 1.5 bounds must be seen.
+ * positions cost a fraction of a second); a/a: that step again; negative: one of those values moved by 1.5 bounds must be seen.
  * Not op.rope: that judges the rotation by a given table; here the table and the pair order are the engine's own.
  * Exercise: forkgate run --only model.rope */
 #include <math.h>
@@ -12,6 +12,7 @@
 #include "engine/gguf.h"
 #include "gates/budget.h"
 #include "gates/compare.h"
+#include "gates/model/again.h"
 #include "gates/model/model_gates.h"
 
 /* What the model file says about its rotation. */
@@ -194,6 +195,37 @@ static enum status judge(const struct gate_context *ctx, const struct watch *w, 
     return STATUS_OK;
 }
 
+static void forget(struct watch *w) {
+    for (int i = 0; i < 2; i++) {
+        free(w->before[i]);
+        free(w->after[i]);
+    }
+    free(w->pos);
+}
+
+/* The step once more, by tables that were made once more; of a large model by the same ones, in another session. */
+static enum status again(const struct gate_context *ctx, engine *e, const struct watch *w, struct err *err) {
+    struct engine_info info;
+    struct watch second;
+    struct hash128 rows[2] = {{{0}}, {{0}}};
+    struct stream_arm own = {ctx, "model.rope", ROUTE_F16, e, NULL};
+    char name[64];
+    engine_describe(e, &info);
+    memset(&second, 0, sizeof second);
+    int reopen = (long long)info.model_bytes <= BATTERY_BRIEF_BYTES;
+    if (reopen) RETURN_IF_ERROR(engine_open(ctx->model_path, &info.config, &own.engine, err));
+    enum status s = run_step(own.engine, &second, (int)w->rows, err);
+    for (int i = 0; i < 2 && s == STATUS_OK; i++) {
+        again_add(&rows[0], w->after[i], (size_t)(w->rows * w->cols[i]));
+        again_add(&rows[1], second.after[i], (size_t)(second.rows * second.cols[i]));
+    }
+    (void)snprintf(name, sizeof name, "positions 0 to %lld", (long long)w->rows - 1);
+    if (s == STATUS_OK) again_row(&own, name, &rows[0], &rows[1]);
+    if (reopen) engine_close(own.engine);
+    forget(&second);
+    return s;
+}
+
 static enum status watch_and_judge(const struct gate_context *ctx, engine *e, struct watch *w, const gguf *g,
                                    struct err *err) {
     struct engine_info info;
@@ -212,7 +244,8 @@ static enum status watch_and_judge(const struct gate_context *ctx, engine *e, st
     if (s == STATUS_OK)
         s = run_step(e, w, info.config.chunk < info.n_ctx ? info.config.chunk : info.n_ctx, err);
     if (s == STATUS_OK) s = judge(ctx, w, 0, &bounds, err);
-    return s == STATUS_OK ? judge(ctx, w, 1, &bounds, err) : s;
+    if (s == STATUS_OK) s = judge(ctx, w, 1, &bounds, err);
+    return s == STATUS_OK ? again(ctx, e, w, err) : s;
 }
 
 static enum status run(const struct gate_context *ctx, struct err *err) {
@@ -230,11 +263,7 @@ static enum status run(const struct gate_context *ctx, struct err *err) {
     if (s == STATUS_OK) s = watch_and_judge(ctx, e, &w, g, err);
     engine_close(e);
     gguf_close(g);
-    for (int i = 0; i < 2; i++) {
-        free(w.before[i]);
-        free(w.after[i]);
-    }
-    free(w.pos);
+    forget(&w);
     return s;
 }
 
