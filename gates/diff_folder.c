@@ -114,7 +114,8 @@ enum status diff_folders(const char *dir_a, const char *dir_b, const struct diff
     RETURN_IF_ERROR(list(dir_a, &in_a, &n, err));
     enum status s = list(dir_b, &in_b, &m, err);
     if (s == STATUS_OK && n + m == 0)
-        s = err_set(err, STATUS_USAGE, "%s and %s: no .fgd file in either", dir_a, dir_b);
+        s = err_set(err, STATUS_USAGE,
+                    "%s and %s: no .fgd file in either (tensors are compared two at a time)", dir_a, dir_b);
     for (int i = 0, j = 0; s == STATUS_OK && (i < n || j < m);) {
         int order = i == n ? 1 : j == m ? -1 : strcmp(in_a[i]->d_name, in_b[j]->d_name);
         s = visit_pair(dir_a, dir_b, order <= 0 ? in_a[i]->d_name : in_b[j]->d_name, options, visit, ctx,

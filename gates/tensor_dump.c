@@ -168,19 +168,43 @@ enum status tensor_dump_write(const char *path, const struct tensor_shape *shape
 
 /* ---- reading ------------------------------------------------------------------------------------------------- */
 
+/* The footer is not where it must be: by the header, as far as it can be believed, the file is too short, too long or edited. */
+static enum status no_footer(const tensor_dump *t, struct err *err) {
+    struct tensor_header h;
+    struct tensor_shape s;
+    uint64_t data = 0;
+    memcpy(&h, t->bytes, sizeof h);
+    s.dtype = (enum dtype)h.dtype;
+    s.n_dims = h.n_dims > DIMS ? DIMS + 1 : (int)h.n_dims;
+    memcpy(s.ne, h.ne, sizeof s.ne);
+    uint64_t end = 0, table = 0;
+    if (h.header_bytes <= HEADER_MAX && h.data_offset == offset_after(h.header_bytes) &&
+        tensor_shape_check(&s, &data, NULL) == STATUS_OK) {
+        table = (1 + data_blocks(data)) * sizeof(struct hash128);
+        end = h.data_offset + data + table + sizeof(struct tensor_footer);
+    }
+    if (end > t->size)
+        return err_set(err, STATUS_FORMAT, "cut short at byte offset %zu of %" PRIu64, t->size, end);
+    if (end > 0 && end < t->size)
+        return err_set(err, STATUS_FORMAT,
+                       "%" PRIu64 " bytes follow the end of the tensor at byte offset %" PRIu64,
+                       t->size - end, end);
+    return err_set(err, STATUS_FORMAT,
+                   "first bad block: footer (byte offset %zu): it does not match its own hash",
+                   t->size - sizeof(struct tensor_footer));
+}
+
 static enum status check_footer(const tensor_dump *t, struct tensor_footer *f, struct err *err) {
     if (t->size == 0) return err_set(err, STATUS_FORMAT, "0 bytes: empty file, not a tensor dump");
     size_t mark = t->size < MARK_BYTES ? t->size : MARK_BYTES;
     if (memcmp(t->bytes, MAGIC, mark) != 0)
         return err_set(err, STATUS_FORMAT, "first bad block: header (byte offset 0): not a forkgate tensor");
     if (t->size < sizeof(struct tensor_header) + sizeof *f)
-        return err_set(err, STATUS_FORMAT, "cut short at byte offset %zu", t->size);
+        return err_set(err, STATUS_FORMAT, "cut short at byte offset %zu, inside the header", t->size);
     memcpy(f, t->bytes + t->size - sizeof *f, sizeof *f);
     struct hash128 self = footer_self(f);
     if (memcmp(f->mark, FOOTER_MARK, MARK_BYTES) != 0 || !hash_equal(&self, &f->self))
-        return err_set(err, STATUS_FORMAT,
-                       "no whole footer at its end (byte offset %zu): cut short, extended or damaged",
-                       t->size - sizeof *f);
+        return no_footer(t, err);
     uint64_t body = t->size - sizeof *f;
     if (f->n_blocks < 2 || f->n_blocks > (body - sizeof(struct tensor_header)) / sizeof(struct hash128))
         return err_set(err, STATUS_FORMAT, "footer: %" PRIu64 " blocks do not fit", f->n_blocks);

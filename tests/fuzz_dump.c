@@ -9,7 +9,7 @@
 
 #include "gates/diff.h"
 #include "gates/dump_format.h"
-#include "gates/tensor_dump.h"
+#include "gates/tensor_diff.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -167,6 +167,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         struct tensor_shape s = tensor_dump_shape(t);
         uint64_t block = (uint64_t)dtype_info((int)s.dtype)->block;
         tensor_dump_values(t, 0, block, value);
+        struct tensor_diff r;
+        if (tensor_diff(t, t, NULL, &r, NULL) != STATUS_OK || r.distance.differing != 0) abort();
         tensor_dump_close(t);
     }
     fuzz_sealed(data, size);

@@ -138,6 +138,7 @@ Test(tensor_diff, two_tensors_that_agree_on_nan_or_infinity_are_invalid) {
         cr_assert_eq(r.distance.differing, 0, "NaN is one class");
         r = judge(tensor("a.fgt", grid, ramp, ""), tensor("b.fgt", grid, bad, ""), NULL);
         cr_assert(r.verdict == TENSOR_INVALID && r.distance.differing == 1, "%s", r.reason);
+        cr_assert(isfinite(r.distance.rms) && isfinite(r.distance.max_abs), "what is finite is measured");
         r = judge(tensor("a.fgt", grid, bad, ""), tensor("b.fgt", grid, ramp, ""), NULL);
         cr_assert(r.verdict == TENSOR_INVALID && r.distance.census[1].first_bad == METRICS_NONE, "%s",
                   r.reason);

@@ -110,6 +110,33 @@ Test(tensor_dump, a_bad_block_is_named_with_its_elements) {
     free(data);
 }
 
+Test(tensor_dump, cut_extended_and_edited_are_told_apart) {
+    float data[40] = {1.0f};
+    write_tensor((struct tensor_shape){DTYPE_F32, 1, {40, 1, 1, 1}}, data, "abc");
+    size_t n = 0;
+    uint8_t *bytes = file_bytes(&n);
+    const struct {
+        size_t size, flip;
+        const char *says;
+    } damage[] = {
+        {n - 1, 0, "x.fgt: cut short at byte offset 447 of 448"},
+        {200, 0, "x.fgt: cut short at byte offset 200 of 448"},
+        {100, 0, "x.fgt: cut short at byte offset 100, inside the header"},
+        {n + 3, 0, "x.fgt: 3 bytes follow the end of the tensor at byte offset 448"},
+        {n, n - 1, "x.fgt: first bad block: footer (byte offset 384): it does not match its own hash"},
+        {n, 300, "x.fgt: first bad block: 1 (byte offset 192, elements 0..39): hash differs"}};
+    memset(bytes + n, 0, 8);
+    for (size_t i = 0; i < sizeof damage / sizeof damage[0]; i++) {
+        tensor_dump *t = NULL;
+        struct err err = {""};
+        if (damage[i].flip > 0) bytes[damage[i].flip] ^= 1;
+        cr_assert_eq(tensor_dump_open_memory(bytes, damage[i].size, "x.fgt", &t, &err), STATUS_FORMAT);
+        cr_assert_str_eq(err.message, damage[i].says);
+        if (damage[i].flip > 0) bytes[damage[i].flip] ^= 1;
+    }
+    free(bytes);
+}
+
 Test(tensor_dump, impossible_shapes_are_refused) {
     const struct tensor_shape bad[] = {
         {DTYPE_F32, 0, {1, 1, 1, 1}},         {DTYPE_F32, 5, {1, 1, 1, 1}},

@@ -50,7 +50,7 @@ models=('generate -m @ -p x -n 1' 'bench -m @ --rounds 1' 'trace -m @ --tokens i
   "bisect -m @ $forkgate $forkgate --golden a.fgd -p It~was" 'golden review -m @'
   'make-model --from @ new.gguf' 'ab -m @ --a-geometry fa_tkv=16')
 dumps=('replay --follow @ -p It~was' 'diff @ a.fgd' 'diff a.fgd @' 'explain @ a.fgd' 'explain a.fgd @' "bisect $forkgate $forkgate --golden @"
-  'report html --diff a.fgd @ -o x.html')
+  'report html --diff a.fgd @ -o x.html' 'diff row.fgt @' 'diff @ row.fgt')
 tables=('import @ -o x.fgd' 'report export @' 'report compare @ run.csv' 'report compare run.csv @' 'report html @ -o x.html'
   'report html --explain @ -o x.html' 'report html --mutants @ -o x.html' 'trace --tokens @ --prompt-tokens 1'
   'generate --battery @ -o o' 'replay --battery @ --follow dir -o o')
@@ -67,7 +67,7 @@ each "${models[@]}" "${dumps[@]}" "${others[@]}"
 bad='empty text cut.fgd'
 each "${tables[@]}"
 bad='cut.fgt cut.csv'
-each 'inspect @'
+each 'inspect @' 'diff row.fgt @' 'diff @ row.fgt'
 bad=/dev/zero # has no end
 each 'report export @' 'import @ -o x.fgd' 'report html --mutants @ -o x.html' 'generate -f @'
 
@@ -111,10 +111,10 @@ ln -s ../a.fgd folder/link
 cp "$single" prompt.txt
 cp "$model" f.gguf
 printf 'name,file,offset,bytes\na,single.txt,0,4\n' >battery.csv
-kept() { cksum a.fgd b.fgd a.csv ids.csv run.csv folder/*.fgd other/* prompt.txt f.gguf battery.csv; }
+kept() { cksum a.fgd b.fgd row.fgt a.csv ids.csv run.csv folder/*.fgd other/* prompt.txt f.gguf battery.csv; }
 before=$(kept)
 for line in 'diff a.fgd b.fgd --csv ./a.fgd' 'diff a.fgd b.fgd --csv folder/../b.fgd' 'diff a.fgd b.fgd --csv folder/link' \
-  'diff folder other --csv other/a.fgd' 'diff a.fgd b.fgd --control folder --csv folder/b.fgd' \
+  'diff row.fgt row.fgt --csv ./row.fgt' 'diff folder other --csv other/a.fgd' 'diff a.fgd b.fgd --control folder --csv folder/b.fgd' \
   'replay --follow a.fgd -p It~was -o ./a.fgd' 'replay --follow a.fgd -f prompt.txt -o prompt.txt' \
   'replay --battery battery.csv --follow folder -o other/../folder' 'generate -f prompt.txt -n 1 -o prompt.txt' \
   'make-model --from f.gguf --quant q8_0 f.gguf' 'import a.csv -o ./a.csv' 'report export run.csv -o ./run.csv' \
@@ -132,7 +132,7 @@ done
 
 # ---- a full disk under standard output: one line, also where the command itself noticed ----
 for line in --help --version --man 'run --list' 'mutants --list' 'golden list' 'golden verify' 'golden show sm_90-f16/holmes' \
-  'generate -p x -n 1' 'replay --follow a.fgd -p It~was' 'diff a.fgd b.fgd' 'diff dir dir' 'explain a.fgd --geometry fa_tkv=16 -p It~was' \
+  'generate -p x -n 1' 'replay --follow a.fgd -p It~was' 'diff a.fgd b.fgd' 'diff row.fgt row.fgt' 'diff dir dir' 'explain a.fgd --geometry fa_tkv=16 -p It~was' \
   "bisect $forkgate $forkgate --golden a.fgd -p It~was" 'trace --tokens ids.csv --prompt-tokens 2' 'inspect a.fgd' 'inspect row.fgt' \
   "inspect $model" 'report export run.csv' 'report compare run.csv run.csv' 'report html run.csv' 'make-model new.gguf' occupancy \
   "bench --rounds 1 --warm 0 --decode 0 -f $single" 'run --tier parity --only op.add'; do
