@@ -166,6 +166,12 @@ static void judge_control(struct tensor_diff *r) {
     add(r, text);
 }
 
+static int says_launch(const struct provenance *p) {
+    for (int i = 0; i < p->n; i++)
+        if (tensor_key_launch(p->items[i].key)) return 1;
+    return 0;
+}
+
 static enum status judge_bits(const tensor_dump *a, const tensor_dump *b, const char *control,
                               struct tensor_diff *r, struct err *err) {
     const struct provenance *p = tensor_dump_provenance(a), *q = tensor_dump_provenance(b);
@@ -185,7 +191,10 @@ static enum status judge_bits(const tensor_dump *a, const tensor_dump *b, const 
                    r->distance.differing == 0 ? ", the stored blocks do" : "");
     add(r, text);
     if (diff_other_build(p, q) == NULL && tensor_same_launch(p, q)) {
-        add(r, "; both sides name the same build and launch: not repeatable, which no control excuses");
+        add(r,
+            says_launch(p)
+                ? "; what may carry bits is the same on both sides: not repeatable, which no control excuses"
+                : "; neither side says how it was launched: no control can excuse that");
         return STATUS_OK;
     }
     if (control != NULL) {

@@ -88,8 +88,14 @@ expect 1 "$forkgate" diff eager.fgt graph.fgt --control splits --csv row.csv --e
 has out 'control    max-abs 0.0078125, rms 0.00338291, from splits: 1 used, 0 left out'
 last out 'forkgate: WITHIN-CONTROL'
 expect 1 "$forkgate" diff eager.fgt again.fgt --control splits
-has out 'both sides name the same build and launch: not repeatable, which no control excuses'
+has out 'what may carry bits is the same on both sides: not repeatable, which no control excuses'
 last out 'forkgate: DIFFERENT'
+
+expect 0 "$forkgate" import graph.npy -o mute.fgt --bf16 -P op=attention -P input.xxh3=8a1f
+expect 0 "$forkgate" import eager.npy -o mute2.fgt --bf16 -P op=attention -P input.xxh3=8a1f
+expect 1 "$forkgate" diff mute.fgt mute2.fgt --control splits
+has out 'neither side says how it was launched: no control can excuse that'
+has out 'control    none bears on this verdict'
 
 # the control is never B itself, nor A's or B's launch
 mkdir own
