@@ -121,6 +121,8 @@ static void check_together(struct run_args *a, struct argp_state *state) {
     if (a->engine.route_given && !of_four)
         argp_error(state,
                    "--route is read by tiers tolerance and perf only: parity and identity judge f16 and q8");
+    if (a->engine.config.kv == KV_F32)
+        argp_error(state, "--kv f32 goes with route f32, and run judges streams on routes f16 and q8");
     if (a->engine_cmd != NULL && !a->class_fa)
         argp_error(state, "--engine-cmd is judged by the tolerance tier: give --class fa --cause TEXT");
     for (int t = 0; a->engine_cmd != NULL && t < RUNNER_TIERS; t++) {
@@ -295,7 +297,7 @@ static int run(int argc, char **argv) {
         run_print_list(gate_registry, a.tiers, a.only);
         return 0;
     }
-    struct run_print print = {cli_use_colour(STDOUT_FILENO), a.verbose, 0, -1, {0}};
+    struct run_print print = {cli_use_colour(STDOUT_FILENO), a.verbose, 0, -1, {0}, a.engine_cmd != NULL};
     struct run_rounds rounds;
     memset(&rounds, 0, sizeof rounds);
     rounds.options.context = context_of(&a);

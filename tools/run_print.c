@@ -45,24 +45,32 @@ static void print_goldens(const struct gate_context *ctx) {
     golden_free(&set);
 }
 
-void run_print_header(const struct gate_context *ctx) {
+/* What is judged, in one line: this build's options, as far as the backend reads them, or the command of another engine. */
+static void print_candidate(const struct gate_context *ctx) {
+    const struct engine_config *c = &ctx->config;
     char geometry[96];
-    geometry_format(&ctx->config.compute.geometry, geometry, sizeof geometry);
+    geometry_format(&c->compute.geometry, geometry, sizeof geometry);
+    printf("candidate: %s", ctx->engine_cmd != NULL ? ctx->engine_cmd : geometry);
+    if (ctx->engine_cmd == NULL && c->kv != engine_config_default().kv)
+        printf(" kv=%s", kv_dtype_name(c->kv));
+    if (!c->compute.graphs)
+        printf("%s", c->backend == BACKEND_CUDA ? " no-graph" : " (--no-graph: not read by backend cpu)");
+    printf(" | battery %s", ctx->full_battery ? "full" : ctx->small_battery ? "small" : "quick");
+    struct stat st;
+    if (ctx->full_battery && stat(ctx->model_path, &st) == 0 && (long long)st.st_size > BATTERY_BRIEF_BYTES)
+        printf(", %d tokens a stream: a model of %.1f GiB", BATTERY_BRIEF_TOKENS,
+               (double)st.st_size / 0x1p30);
+    printf("\n");
+}
+
+void run_print_header(const struct gate_context *ctx) {
     printf("forkgate 0.1.0 | engine %s%s | %s %s | %s\n", FORKGATE_COMMIT,
            FORKGATE_DIRTY[0] == '1' ? " (modified)" : "",
            ctx->config.backend == BACKEND_CUDA ? "cuda" : "cpu", arch_name(ctx->config.compute.arch),
            base_name(ctx->model_path));
     if (generate_faults() != NULL) printf("PLANTED FAULTS: %s\n", generate_faults());
     print_goldens(ctx);
-    printf("candidate: %s | battery %s", geometry,
-           ctx->full_battery    ? "full"
-           : ctx->small_battery ? "small"
-                                : "quick");
-    struct stat st;
-    if (ctx->full_battery && stat(ctx->model_path, &st) == 0 && (long long)st.st_size > BATTERY_BRIEF_BYTES)
-        printf(", %d tokens a stream: a model of %.1f GiB", BATTERY_BRIEF_TOKENS,
-               (double)st.st_size / 0x1p30);
-    printf("\n");
+    print_candidate(ctx);
 }
 
 void run_print_list(const struct gate *const *registry, const int tiers[RUNNER_TIERS], const char *only) {
@@ -274,6 +282,8 @@ static void print_verdict(const struct run_print *p, const struct run_result *r,
                            : "cpu only");
     if (!cpu || !cuda) printf("; backend %s NOT SELECTED", cuda ? "cpu" : "cuda");
     if (generate_faults() != NULL) printf("; PLANTED FAULTS: %s", generate_faults());
+    if (p->other_engine)
+        printf("; of the engine command alone: parity, suite and identity judge this build, not it");
     printf(")\n");
     if (s->next[0] != '\0') printf("next:    %s\n", s->next);
 }

@@ -14,6 +14,7 @@ struct run_print {
     unsigned backends;       /* selected: a bit of enum backend_kind each */
     int tier;                /* printed last; -1 before the first */
     int total[RUNNER_TIERS]; /* gates selected, by tier */
+    int other_engine;        /* the candidate is that of --engine-cmd */
 };
 
 void run_print_header(const struct gate_context *ctx);

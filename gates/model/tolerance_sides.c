@@ -145,7 +145,6 @@ static enum status choose_base(struct package *p, struct err *err) {
 enum status tolerance_sides_open(struct package *p, struct err *err) {
     struct engine_config config = p->ctx->config;
     config.compute.route = p->plan->route;
-    if (config.kv == KV_F32 && config.compute.route != ROUTE_F32) config.kv = KV_F16;
     RETURN_IF_ERROR(side_open(p->ctx->engine_cmd, p->ctx->model_path, &config, &p->candidate, err));
     RETURN_IF_ERROR(choose_base(p, err));
     if (side_takes_options(&p->base))

@@ -190,6 +190,15 @@ done
 # an option that no selected tier reads is refused, not ignored; rounds all count
 expect 2 "$forkgate" run --only op.add --route q8
 has err '--route is read by tiers tolerance and perf only'
+trouble "$forkgate" run --tier identity --kv f32
+has err '--kv f32 goes with route f32, and run judges streams on routes f16 and q8'
+trouble "$forkgate" run --class fa --cause x --tier tolerance,perf --route f32 --kv f32
+# .. or the banner says so; what is not the default is said there too
+expect 0 "$forkgate" run --backend cpu --only op.add --no-graph
+has out '(--no-graph: not read by backend cpu) | battery quick'
+lacks out ' kv='
+expect 0 "$forkgate" run --only op.add --kv q8_0
+has out 'fa_splits=8 kv=q8_0 | battery quick'
 expect 2 "$forkgate" run --repeat 0
 expect 0 "$forkgate" run --only op.add --repeat 3 --csv three.csv
 has out 'round 3 of 3'
@@ -208,9 +217,17 @@ expect 0 "$forkgate" run --tier identity --only stream.launch.q8 -m tiny.gguf --
 has out 'skipped: 1461 tokens of prompt do not fit a context of 512'
 
 # .. every kernel ran all the same; a kernel that no gate reaches is red, whosever the model
-expect 0 "$forkgate" run --tier parity,identity -m tiny.gguf --battery small -v
+expect 0 "$forkgate" run --tier parity,identity -m tiny.gguf --battery small -v --csv identity.csv
 has out 'coverage: 20 of 20 kernels ran'
 has out '  act_f32                  op.matmul'
+# .. every gate of streams says that kernels ran, and names those of the engine that made the row; a fresh process counts its own
+for gate in $("$forkgate" run --list --tier identity | awk '{print $2}'); do
+  grep -q ",identity,$gate,\"\",launched,[^,]*matmul[^,]*attention[^,]*,count,0,0,0,PASS" identity.csv || fail "$gate: no kernel is known to have run"
+done
+grep -q ',stream.repeat.q8,[^,]*,fresh-process,"",rows,' identity.csv || fail 'kernels of another process'
+grep -q ',stream.launch.f16,threads 1,heeded,"",count,' identity.csv || fail 'kernels of an engine that ran nothing'
+grep -q ',stream.launch.f16,kv [^,]*,heeded,[^,]*kv_append_q8_0' identity.csv || fail 'kernels of the other engine'
+! grep ',stream.launch.f16,kv [^,]*,heeded,' identity.csv | grep -q kv_append_f16 || fail 'kernels of an engine that made no such stream'
 mkdir few few/fixtures
 for f in "$root"/fixtures/*; do ln -s "$f" few/fixtures/; done
 ln -s "$root/golden" few/golden

@@ -84,6 +84,14 @@ engine="if test -n '{follow}'; then '$forkgate' replay -f {prompt} --follow {fol
 else '$forkgate' generate -f {prompt} -n {n} -o {out} -m '$model' OPTIONS; fi"
 expect 2 tier --cause x --engine-cmd "${engine//OPTIONS/--geometry fa_tkv=16}" --csv rows.csv
 open 1-p
+# .. this build is not judged in its name: not by its options, its kernels or the other tiers
+grep -q "^candidate: if test -n '{follow}'; then .* | battery small$" out || fail 'the candidate is the command'
+has out 'of the engine command alone: parity, suite and identity judge this build, not it'
+expect 2 "$forkgate" run --class fa --cause x --only tolerance.op --battery small --engine-cmd 'e {prompt} {n} {out}' --csv op.csv
+last out 'forkgate: 0 passed, 0 failed, 1 skipped'
+has out 'compare them with forkgate diff A.fgt B.fgt'
+has op.csv "forkgate run --only tolerance.op --engine-cmd 'e {prompt} {n} {out}'"
+lines op.csv 2
 
 # an engine that ignores its option is bit-equal to the base; one that lies about greed is refused
 expect 2 tier --cause x --engine-cmd "${engine//OPTIONS/}" -v
