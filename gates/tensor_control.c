@@ -51,6 +51,7 @@ static const char *unfit(const tensor_dump *c, const tensor_dump *a, const tenso
     const char *key = first_other(p, of_a, tensor_key_identity);
     if (key == NULL) key = first_other(of_a, p, tensor_key_identity);
     if (key == NULL) key = diff_other_build(p, of_a);
+    if (key == NULL && !same_value(p, of_a, "build")) key = "build";
     if (key != NULL) {
         (void)snprintf(room, 80, "%.40s is not A's", key);
         return room;

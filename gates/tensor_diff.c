@@ -26,10 +26,10 @@ int tensor_key_identity(const char *key) {
 }
 
 int tensor_key_launch(const char *key) {
-    static const char *const keys[] = {"tool",   "commit",  "dirty",       "faults",       "backend",
-                                       "arch",   "kv",      "logits",      "route",        "device",
-                                       "cc",     "driver",  "runtime",     "compiler",     "flags",
-                                       "import", "n_vocab", "model.bytes", "prompt.tokens"};
+    static const char *const keys[] = {"tool",    "build",  "commit",  "dirty",       "faults",
+                                       "backend", "arch",   "kv",      "logits",      "route",
+                                       "device",  "cc",     "driver",  "runtime",     "compiler",
+                                       "flags",   "import", "n_vocab", "model.bytes", "prompt.tokens"};
     return !tensor_key_identity(key) && !LISTED(key, keys);
 }
 
@@ -172,6 +172,14 @@ static int says_launch(const struct provenance *p) {
     return 0;
 }
 
+/* Two builds of a modified tree, or of one without git, go by one name and may be two programs. */
+static int one_program(const struct provenance *p, const struct provenance *q) {
+    const char *x = provenance_get(p, "build"), *y = provenance_get(q, "build");
+    if (x != NULL && y != NULL) return strcmp(x, y) == 0;
+    const char *dirty = provenance_get(p, "dirty"), *commit = provenance_get(p, "commit");
+    return !(dirty != NULL && strcmp(dirty, "1") == 0) && !(commit != NULL && strcmp(commit, "unknown") == 0);
+}
+
 static enum status judge_bits(const tensor_dump *a, const tensor_dump *b, const char *control,
                               struct tensor_diff *r, struct err *err) {
     const struct provenance *p = tensor_dump_provenance(a), *q = tensor_dump_provenance(b);
@@ -190,13 +198,15 @@ static enum status judge_bits(const tensor_dump *a, const tensor_dump *b, const 
                    r->distance.differing, r->distance.n,
                    r->distance.differing == 0 ? ", the stored blocks do" : "");
     add(r, text);
-    if (diff_other_build(p, q) == NULL && tensor_same_launch(p, q)) {
+    int one_name = diff_other_build(p, q) == NULL && tensor_same_launch(p, q);
+    if (one_name && one_program(p, q)) {
         add(r,
             says_launch(p)
                 ? "; what may carry bits is the same on both sides: not repeatable, which no control excuses"
                 : "; neither side says how it was launched: no control can excuse that");
         return STATUS_OK;
     }
+    if (one_name) add(r, "; two builds of one commit that was modified, or a result that is not repeatable");
     if (control != NULL) {
         RETURN_IF_ERROR(tensor_control_for(control, a, b, &r->control, err));
         if (r->control.used > 0) judge_control(r);

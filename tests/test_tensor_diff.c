@@ -270,6 +270,7 @@ Test(tensor_diff, what_is_no_control_for_this_pair_is_left_out_and_said) {
     } unfit[] = {{"op=add commit=1 tile=32", "launched as A was"},
                  {"op=add commit=1 tile=16 other=1", "launched as B was"},
                  {"op=add commit=2 tile=64", "commit is not A's"},
+                 {"op=add commit=1 build=2 tile=64", "build is not A's"},
                  {"op=mul commit=1 tile=64", "op is not A's"},
                  {"commit=1 tile=64", "op is not A's"}};
     for (size_t i = 0; i < sizeof unfit / sizeof unfit[0]; i++) {
@@ -312,4 +313,26 @@ Test(tensor_diff, of_our_geometry_only_what_carries_bits_names_a_launch) {
     r = judge(tensor("a.fgt", grid, ramp, "geometry=fa_tq=64,fa_tkv=32,fa_chunk=256"),
               tensor("b.fgt", grid, b, "geometry=fa_tq=64,fa_tkv=16,fa_chunk=256"), NULL);
     cr_assert(r.verdict == TENSOR_DIFFERENT && strstr(r.reason, "geometry") != NULL, "%s", r.reason);
+}
+
+/* Two programs that go by one commit, both of a modified tree, are no repeat of one. */
+Test(tensor_diff, a_modified_tree_may_be_two_programs) {
+    static const struct {
+        const char *a, *b;
+        int repeat;
+    } sides[] = {{"commit=1 dirty=0 tile=1", "commit=1 dirty=0 tile=1", 1},
+                 {"commit=1 dirty=1 tile=1", "commit=1 dirty=1 tile=1", 0},
+                 {"commit=unknown tile=1", "commit=unknown tile=1", 0},
+                 {"commit=1 dirty=1 build=x tile=1", "commit=1 dirty=1 build=x tile=1", 1},
+                 {"commit=1 dirty=1 build=x tile=1", "commit=1 dirty=1 build=y tile=1", 0}};
+    float b[12];
+    moved(b, 0.25f, 1.0f);
+    for (size_t i = 0; i < sizeof sides / sizeof sides[0]; i++) {
+        struct tensor_diff r =
+            judge(tensor("a.fgt", grid, ramp, sides[i].a), tensor("b.fgt", grid, b, sides[i].b), folder);
+        cr_assert_eq(r.verdict, TENSOR_DIFFERENT);
+        cr_assert_eq(strstr(r.reason, "no control excuses") != NULL, sides[i].repeat, "case %zu: %s", i,
+                     r.reason);
+        cr_assert_eq(strstr(r.reason, "two builds of one commit") == NULL, sides[i].repeat, "case %zu", i);
+    }
 }
