@@ -112,6 +112,8 @@ static enum status describe_provenance(const dump *d, struct golden_entry *e, st
     RETURN_IF_ERROR(need(d, "prompt", e->prompt, sizeof e->prompt, err));
     RETURN_IF_ERROR(need(d, "stop", e->stop, sizeof e->stop, err));
     RETURN_IF_ERROR(need(d, "commit", e->commit, sizeof e->commit, err));
+    const char *dirty = provenance_get(dump_provenance(d), "dirty");
+    e->modified = dirty != NULL && strcmp(dirty, "0") != 0;
     RETURN_IF_ERROR(need(d, "n_requested", requested, sizeof requested, err));
     e->n_requested = strtoull(requested, NULL, 10);
     if (provenance_get(dump_provenance(d), "follow") != NULL)
@@ -139,6 +141,10 @@ enum status golden_describe(const dump *d, struct golden_entry *out, struct err 
     RETURN_IF_ERROR(describe_provenance(d, out, err));
     RETURN_IF_ERROR(describe_records(d, out, err));
     return describe_names(d, out, err);
+}
+
+void golden_commit_text(const struct golden_entry *e, char out[GOLDEN_COMMIT]) {
+    (void)snprintf(out, GOLDEN_COMMIT, "%s%s", e->commit, e->modified ? "+" : "");
 }
 
 /* ---- keys ---------------------------------------------------------------------------------------------------- */
@@ -196,7 +202,7 @@ static const char *first_difference(const struct golden_entry *line, const struc
     if (!same_number(line->smallest_gap, real->smallest_gap)) return "smallest_gap";
     if (strcmp(line->text_head, real->text_head) != 0) return "text_head";
     if (strcmp(line->provenance, real->provenance) != 0) return "provenance";
-    return strcmp(line->commit, real->commit) != 0 ? "commit" : NULL;
+    return strcmp(line->commit, real->commit) != 0 || line->modified != real->modified ? "commit" : NULL;
 }
 
 enum status golden_open(const struct golden_set *s, const struct golden_entry *e, dump **out,

@@ -32,7 +32,8 @@ struct golden_entry {
     char text_head[64];               /* first bytes of the text, escaped */
     char provenance[HASH_TEXT_BYTES]; /* id: hash of the dump's provenance text */
     char commit[24];                  /* of the build that made it */
-    char replaces[HASH_TEXT_BYTES];   /* logits hash of the golden before; empty for the first */
+    int modified; /* that build had local changes: its commit alone does not make it again */
+    char replaces[HASH_TEXT_BYTES]; /* logits hash of the golden before; empty for the first */
     char reason[200];
 };
 
@@ -49,6 +50,10 @@ enum status golden_load(const char *dir, struct golden_set *out, struct err *err
 void golden_free(struct golden_set *s);
 /* The manifest as text (malloc'ed), entries sorted by name. */
 enum status golden_format(const struct golden_set *s, char **text, size_t *n, struct err *err);
+
+/* "5d9f9c9907bc", or "5d9f9c9907bc+" of a build with local changes: as the manifest and every listing spell it. */
+#define GOLDEN_COMMIT 32
+void golden_commit_text(const struct golden_entry *e, char out[GOLDEN_COMMIT]);
 
 /* "holmes" of the prompt file "holmes.txt": what follows the last dot is left out. The last part of a golden's name. */
 void golden_stem(const char *prompt, char *out, size_t room);

@@ -96,6 +96,8 @@ static enum status may_commit(const struct refresh_plan *p, const char *reason, 
     for (size_t i = 0; i < p->n; i++) {
         const struct refresh_item *item = &p->items[i];
         if (item->state != REFRESH_REFUSED) continue;
+        if (item->old == NULL)
+            return err_set(err, STATUS_USAGE, "%s is new, which is outside the named set", item->entry.name);
         if (item->n_differ == 0)
             return err_set(err, STATUS_USAGE, "%s changed as a whole, which is outside the named set: %s",
                            item->entry.name, item->summary);

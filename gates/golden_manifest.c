@@ -84,10 +84,18 @@ static enum status get_texts(const table *t, size_t row, const int at[COLUMNS], 
     return STATUS_OK;
 }
 
+/* "5d9f9c9907bc+": golden_commit_text. */
+static void take_modified(struct golden_entry *e) {
+    size_t n = strlen(e->commit);
+    e->modified = n > 0 && e->commit[n - 1] == '+';
+    if (e->modified) e->commit[n - 1] = '\0';
+}
+
 static enum status get_entry(const table *t, size_t row, const int at[COLUMNS], struct golden_entry *e,
                              struct err *err) {
     int64_t tkv, chunk, count, requested;
     RETURN_IF_ERROR(get_texts(t, row, at, e, err));
+    take_modified(e);
     RETURN_IF_ERROR(get_hash(t, row, at[STREAM], &e->stream_hash, err));
     RETURN_IF_ERROR(get_hash(t, row, at[LOGITS], &e->logits_hash, err));
     RETURN_IF_ERROR(get_hash(t, row, at[MODEL_HASH], &e->key.model, err));
@@ -182,6 +190,7 @@ static void put_hash(table_writer *w, const struct hash128 *h) {
 }
 
 static void put_entry(table_writer *w, const struct golden_entry *e) {
+    char commit[GOLDEN_COMMIT];
     table_put_text(w, e->name);
     put_hash(w, &e->stream_hash);
     put_hash(w, &e->logits_hash);
@@ -203,7 +212,8 @@ static void put_entry(table_writer *w, const struct golden_entry *e) {
     put_hash(w, &e->key.model);
     put_hash(w, &e->key.prompt);
     table_put_text(w, e->provenance);
-    table_put_text(w, e->commit);
+    golden_commit_text(e, commit);
+    table_put_text(w, commit);
     table_put_text(w, e->replaces);
     table_put_text(w, e->reason);
     table_end_row(w);

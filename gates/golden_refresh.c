@@ -94,6 +94,14 @@ static void judge_changes(struct refresh_item *item, const dump *old) {
     golden_explain(old, item->candidate, &m, item->summary, sizeof item->summary);
 }
 
+/* Without any name every new stream is meant; whoever gives names means those alone. */
+static void judge_new(struct refresh_item *item, int may_come) {
+    item->state = may_come ? REFRESH_NEW : REFRESH_REFUSED;
+    if (may_come) return;
+    item->outside = 0;
+    (void)snprintf(item->summary, sizeof item->summary, "new, %" PRIu64 " tokens", item->entry.count);
+}
+
 static enum status plan_item(const struct golden_set *set, const dump *candidate,
                              const struct refresh_name *names, size_t n_names, struct refresh_item *item,
                              struct err *err) {
@@ -103,7 +111,7 @@ static enum status plan_item(const struct golden_set *set, const dump *candidate
     item->old = golden_find(set, &item->entry.key);
     const struct golden_entry *namesake = golden_by_name(set, item->entry.name);
     if (item->old == NULL && namesake == NULL) {
-        item->state = REFRESH_NEW;
+        judge_new(item, n_names == 0 || allowed_whole(names, n_names, item->entry.name));
         return STATUS_OK;
     }
     if (item->old == NULL) { /* another prompt or model under a name that exists: a change of every record */

@@ -12,8 +12,8 @@
 enum refresh_state {
     REFRESH_SAME,    /* every record equal: the golden stays, whatever else its provenance says */
     REFRESH_CHANGED, /* differs, and every difference lies in the named set */
-    REFRESH_NEW,     /* no golden had this key */
-    REFRESH_REFUSED  /* differs outside the named set, or as a whole where no name is of the whole stream */
+    REFRESH_NEW,     /* no golden had this key, and it is named, or no name is given at all */
+    REFRESH_REFUSED /* differs outside the named set, or is new or differs as a whole and no name is of the whole */
 };
 
 struct refresh_item {

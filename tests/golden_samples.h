@@ -21,10 +21,11 @@ struct sample {
     int swapped;                    /* record whose token differs, -1 for none */
     const char *commit, *extra_key; /* provenance that may differ without harm */
     const char *budget;             /* n_requested */
+    const char *dirty;
 };
 
 static inline struct sample sample_plain(const char *prompt) {
-    struct sample s = {prompt, "f16", 128, -1, 0.0f, -1, "0123456789ab", NULL, "128"};
+    struct sample s = {prompt, "f16", 128, -1, 0.0f, -1, "0123456789ab", NULL, "128", "0"};
     return s;
 }
 
@@ -36,7 +37,7 @@ static inline void sample_provenance(const struct sample *s, struct provenance *
     provenance_init(p);
     const char *items[][2] = {{"tool", "forkgate 0.1.0"},
                               {"commit", s->commit},
-                              {"dirty", "0"},
+                              {"dirty", s->dirty},
                               {"backend", "cpu"},
                               {"route", s->route},
                               {"arch", "sm_90"},

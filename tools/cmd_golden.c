@@ -80,8 +80,8 @@ static const struct cli_table arguments = {
         "refresh would change; refresh: change what is named and nothing else.\v"
         "A refresh is refused without a reason, under CI=true, when the build's parity is red, when it does "
         "not repeat itself in fresh processes, and when a stream or record outside the named set differs. "
-        "New prompts need no "
-        "name.\n\n"
+        "Without a NAME only new streams are taken; with one, a new stream needs its name too. A line that a "
+        "build with local changes wrote has a + behind its commit.\n\n"
         "Examples:\n"
         "  forkgate golden verify --regenerate\n"
         "  forkgate golden show sm_90-f16/holmes\n"
@@ -348,6 +348,7 @@ static int refresh(const struct golden_args *a, struct golden_set *set) {
     if (s == STATUS_OK) s = refresh_can_write(set->dir, &err);
     if (s == STATUS_OK) s = check_made(a, &err);
     if (s != STATUS_OK) return cli_fail("golden", &err);
+    golden_print_modified();
     s = parity_is_green(a, &err);
     if (s == STATUS_OK) s = make_streams(a, 1, &made, &err);
     if (s == STATUS_OK) s = check_repeat(&made, &err);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "build_info.h"
 #include "gates/table.h"
 
 #define GAPS_SHOWN 5
@@ -18,15 +19,16 @@ static void short_hash(const struct hash128 *h, char out[13]) {
 }
 
 void golden_print_list(const struct golden_set *s) {
-    printf("%-22s %6s  %-12s  %-12s  %-10s %-8s %-12s %s\n", "name", "tokens", "stream", "logits",
+    printf("%-22s %6s  %-12s  %-12s  %-10s %-8s %-13s %s\n", "name", "tokens", "stream", "logits",
            "gap (nats)", "stop", "commit", "text");
     for (size_t i = 0; i < s->n; i++) {
         const struct golden_entry *e = &s->entries[i];
-        char stream[13], logits[13];
+        char stream[13], logits[13], commit[GOLDEN_COMMIT];
         short_hash(&e->stream_hash, stream);
         short_hash(&e->logits_hash, logits);
-        printf("%-22s %6" PRIu64 "  %-12s  %-12s  %-10.3g %-8s %-12s %.28s\n", e->name, e->count, stream,
-               logits, e->smallest_gap, e->stop, e->commit, e->text_head);
+        golden_commit_text(e, commit);
+        printf("%-22s %6" PRIu64 "  %-12s  %-12s  %-10.3g %-8s %-13s %.28s\n", e->name, e->count, stream,
+               logits, e->smallest_gap, e->stop, commit, e->text_head);
     }
     printf("golden: %zu streams\n", s->n);
 }
@@ -77,7 +79,8 @@ static void print_text(const dump *d) {
 }
 
 void golden_print_entry(const struct golden_entry *e, const dump *d) {
-    char hash[HASH_TEXT_BYTES];
+    char hash[HASH_TEXT_BYTES], commit[GOLDEN_COMMIT];
+    golden_commit_text(e, commit);
     printf("name       %s\nfile       golden/%s\n", e->name, e->file);
     printf("tokens     %" PRIu64 " of %" PRIu64 ", stop %s\n", e->count, e->n_requested, e->stop);
     hash_format(&e->stream_hash, hash);
@@ -86,7 +89,7 @@ void golden_print_entry(const struct golden_entry *e, const dump *d) {
     printf("logits     %s\n", hash);
     printf("key        %s %s kv=%s logits=%s fa_tkv=%d fa_chunk=%d %s, model %s\n", e->key.arch, e->key.route,
            e->key.kv, e->key.logits, e->key.fa_tkv, e->key.fa_chunk, e->key.sampler, e->model);
-    printf("commit     %s\nreplaces   %s\nreason     %s\n", e->commit,
+    printf("commit     %s\nreplaces   %s\nreason     %s\n", commit,
            e->replaces[0] != '\0' ? e->replaces : "(the first)", e->reason);
     print_gaps(d);
     print_text(d);
@@ -114,16 +117,25 @@ static void print_state(const struct refresh_plan *p, enum refresh_state state, 
                    item->entry.count, item->entry.smallest_gap, item->entry.text_head);
         else
             print_changed(item, mark);
-        if (state == REFRESH_REFUSED && item->n_differ == 0)
+        if (state == REFRESH_REFUSED && item->old == NULL)
+            printf("    a new stream outside the named set\n");
+        else if (state == REFRESH_REFUSED && item->n_differ == 0)
             printf("    the stream as a whole is outside the named set\n");
         else if (state == REFRESH_REFUSED)
             printf("    record %" PRIu64 " is outside the named set\n", item->outside);
     }
 }
 
+void golden_print_modified(void) {
+    if (FORKGATE_DIRTY[0] == '1')
+        printf("warning    this build has local changes: its goldens will say commit %s+, which nobody can "
+               "build again\n",
+               FORKGATE_COMMIT);
+}
+
 void golden_print_plan(const struct refresh_plan *p) {
     print_state(p, REFRESH_CHANGED, "changed", '~');
     print_state(p, REFRESH_NEW, "new", '+');
-    print_state(p, REFRESH_REFUSED, "changed, but not named", '!');
+    print_state(p, REFRESH_REFUSED, "changed or new, but not named", '!');
     fflush(stdout);
 }

@@ -104,6 +104,11 @@ cmp -s "$root/golden/budgets.csv" tree/golden/budgets.csv || fail 'a refresh mov
 # another tile is another key, not a change of the default one
 expect 1 "$forkgate" golden review --geometry fa_tkv=16 --routes f16
 has out '+ sm_90-f16/single+tkv=16+chunk=256'
+# a name given is the only one meant: the other new stream is refused, and nothing is written
+expect 1 "$forkgate" golden review --geometry fa_tkv=16 --routes f16 'sm_90-f16/single+tkv=16*'
+has out '! sm_90-f16/night+tkv=16+chunk=256 new, 16 tokens'
+has out 'a new stream outside the named set'
+last out 'golden: 0 same, 0 changed, 1 new, 1 refused'
 
 # a build whose parity is red may not make goldens
 sed 's/^rope,\*,max_scaled,[^,]*/rope,*,max_scaled,1e-12/' "$root/golden/budgets.csv" >tree/golden/budgets.csv
