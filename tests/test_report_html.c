@@ -323,7 +323,7 @@ Test(report_html, only_a_whole_run_may_land) {
     size_t n = whole(e, parity | suite | identity, "cpu");
     headline(e, n, "PASS: may land (cpu only)");
     headline(e, n - 1,
-             "PASS of what was run, not a landing verdict (parity, suite, identity 12 of 13 gates; "
+             "PASS of what was run, not a landing verdict (parity, suite, identity 14 of 15 gates; "
              "cpu only)");
     size_t more = whole(e + n, parity | identity, "cuda");
     headline(e, n + more, "PASS: may land (cpu and cuda)");
@@ -331,7 +331,7 @@ Test(report_html, only_a_whole_run_may_land) {
     headline(e, n + more, "FAIL: must not land (cpu and cuda)");
     headline(e, n + 1,
              "PASS of what was run, not a landing verdict (parity: op.add only, suite, identity 0 of "
-             "13 gates; cpu and cuda)");
+             "15 gates; cpu and cuda)");
     headline(
         e + n, 1,
         "PASS of what was run, not a landing verdict (parity: op.add only; not run: suite, identity; cuda "

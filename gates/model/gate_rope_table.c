@@ -30,6 +30,7 @@ struct watch {
     int64_t cols[2];
     int32_t *pos; /* [rows] */
     int complete;
+    engine *engine; /* whose step it was */
 };
 
 /* ---- the file's own words ------------------------------------------------------------------------------------ */
@@ -148,6 +149,7 @@ static struct evidence start_row(const struct watch *w, const char *arm, const c
     (void)snprintf(row.metric, sizeof row.metric, "%s", metric);
     (void)snprintf(row.grade, sizeof row.grade, "measured");
     (void)snprintf(row.repro, sizeof row.repro, "forkgate run --only model.rope");
+    streams_note_kernels(w->engine, row.kernels, sizeof row.kernels);
     return row;
 }
 
@@ -233,6 +235,7 @@ static enum status watch_and_judge(const struct gate_context *ctx, engine *e, st
     struct budgets budgets;
     char path[4096];
     engine_describe(e, &info);
+    w->engine = e;
     w->head_dim = info.head_dim;
     w->n_ctx = info.n_ctx;
     RETURN_IF_ERROR(read_rotation(g, info.head_dim, &w->rot, err));
