@@ -45,7 +45,7 @@ enum status streams_score(engine *e, const struct streams *s, dump *const *follo
 void streams_close(dump **dumps, int n);
 
 /* The whole of a gate's run function: loads the battery (quick: prompts of at most max_bytes, max_tokens each), opens the
- * candidate's engine on this route, calls judge, closes everything. */
+ * candidate's engine on this route, calls judge, leaves the launched row of that engine, closes everything. */
 struct stream_arm;
 typedef enum status streams_judge(const struct stream_arm *a, const struct engine_config *config,
                                   const struct streams *s, struct err *err);
