@@ -12,6 +12,7 @@
 #include "gates/golden.h"
 #include "gates/report.h"
 #include "tools/cli.h"
+#include "tools/run_floors.h"
 
 #define RULE          "----------------------------------------------------------------------------"
 #define FIXED_COLUMNS 42 /* of a gate's line: mark, name and time */
@@ -297,6 +298,7 @@ void run_print_end(const struct run_print *p, const struct run_result *r, const 
         print_failure(&r->gates[i]);
     }
     print_totals(r);
+    run_floors_print(stdout, r);
     print_controls(r);
     print_unjudged(r);
     print_verdict(p, r, s);
