@@ -77,6 +77,9 @@ struct gate {
 };
 
 extern const struct gate *const gate_registry[]; /* NULL-terminated; one line per gate in registry.c */
+/* Arms, space separated, that leave a row (a SKIP is one) under any options when the whole gate of the registry is run: one
+ * that is missing from a green gate makes it an ERROR. "" for a gate of another list. */
+const char *gate_arms_owed(const char *id);
 
 const char *verdict_name(enum verdict v);
 const char *tier_name(enum tier t);
@@ -95,6 +98,8 @@ enum verdict verdict_worst(const uint64_t counts[VERDICTS]);
 
 /* Did this check compare anything: a metric with its value and bound, or two hashes? */
 int evidence_compared(const struct evidence *e);
+/* Is it of an arm that watches over the gate (negative, launched, heeded, ..) instead of what the gate claims? */
+int evidence_is_control(const struct evidence *e);
 /* Is the verdict another than the row's own numbers give: a PASS over its bound, a FAIL within it? */
 int evidence_contradicts(const struct evidence *e);
 

@@ -1,5 +1,8 @@
-/* registry.c - the list of gates, one line each, in the order they run: tiers in order.
+/* registry.c - the list of gates, one line each, in the order they run: tiers in order. Below it the arms that each owes, so
+ * that one emptied of what it compares is not green by its controls.
  * Source: ours. Exercise: forkgate run --list */
+#include <string.h>
+
 #include "gates/model/model_gates.h"
 #include "gates/ops/op_gates.h"
 
@@ -43,3 +46,55 @@ const struct gate *const gate_registry[] = {
     &gate_perf_prefill,
     NULL,
 };
+
+#define OP_ARMS     "guards launched repeat overflows oracle negative"
+#define CHUNK_ARMS  "prefill-decode chunk-1 chunk-7 chunk-64 negative"
+#define CACHE_ARMS  "rewind rewind-other pair tail negative"
+#define REPEAT_ARMS "run-to-run reopened fresh-process negative"
+#define LAUNCH_ARMS "fa_tq fa_splits heeded observer observer-tap full-dump no-dump negative"
+
+static const struct {
+    const char *gate, *arms;
+} owed[] = {
+    {"op.add", OP_ARMS " exact"},
+    {"op.embed", OP_ARMS " exact poison"},
+    {"op.rmsnorm", OP_ARMS " poison"},
+    {"op.rope", OP_ARMS},
+    {"op.swiglu", OP_ARMS " poison"},
+    {"op.top2", OP_ARMS " exact poison"},
+    {"op.act_prepare", OP_ARMS " exact poison"},
+    {"op.kv_append", OP_ARMS " exact"},
+    {"op.matmul", OP_ARMS " exact poison row-alone tc-model"},
+    {"op.attention", OP_ARMS " exact poison row-alone plain-2x tail-zero tail-inf tail-large fa_tq fa_splits"},
+    {"model.rope", "q k negative"},
+    {"model.reference.f32", "ids forced first-20 free negative"},
+    {"model.reference.f16", "ids forced negative"},
+    {"model.reference.q8", "ids forced negative"},
+    {"model.peer.seedling", "ids fork negative"},
+    {"model.peer.smollm2", "ids fork negative"},
+    {"suite.unit", "suite count"},
+    {"stream.golden.f16", "greedy launched negative"},
+    {"stream.golden.q8", "greedy launched negative"},
+    {"stream.launch.f16", LAUNCH_ARMS},
+    {"stream.launch.q8", LAUNCH_ARMS},
+    {"stream.chunk.f16", CHUNK_ARMS},
+    {"stream.chunk.q8", CHUNK_ARMS},
+    {"stream.batch.f16", "batch-slots negative"},
+    {"stream.batch.q8", "batch-slots negative"},
+    {"stream.mixed.q8", "prefill-decode chunk-1 batch negative"},
+    {"stream.cache.f16", CACHE_ARMS},
+    {"stream.cache.q8", CACHE_ARMS},
+    {"stream.repeat.f16", REPEAT_ARMS},
+    {"stream.repeat.q8", REPEAT_ARMS},
+    {"tolerance.op", "oracle plain-2x launched negative"},
+    {"tolerance.stream.f16", "a/a base benign forced fork greedy negative"},
+    {"tolerance.stream.q8", "run"},
+    {"perf.prefill", "a/a perf"},
+};
+/* clang-format on */
+
+const char *gate_arms_owed(const char *id) {
+    for (size_t i = 0; i < sizeof owed / sizeof owed[0]; i++)
+        if (strcmp(owed[i].gate, id) == 0) return owed[i].arms;
+    return "";
+}

@@ -168,14 +168,6 @@ void runner_add_row(struct gate_result *r, const struct evidence *row) {
     r->n_rows++;
 }
 
-void runner_fold(struct gate_result *r) {
-    uint64_t counts[VERDICTS] = {0};
-    for (size_t k = 0; k < r->n_rows; k++)
-        if ((unsigned)r->rows[k].verdict < VERDICTS) counts[r->rows[k].verdict]++;
-    counts[VERDICT_ERROR] += (uint64_t)r->lost;
-    r->verdict = verdict_worst(counts);
-}
-
 /* The command that asks for `only` of this row's tier; a tier that is not run by default is named. */
 static void ask_again(struct evidence *row, const char *only) {
     (void)snprintf(row->repro, sizeof row->repro, "forkgate run");
@@ -263,23 +255,6 @@ static const char *child_trouble(const struct runner_child *c, int wait_status, 
     return out;
 }
 
-/* Why rows that say PASS are no verdict, or NULL: agreement is claimed only where something was compared, and only within
- * the bound. */
-static const char *rows_trouble(const struct gate_result *r) {
-    size_t passed = 0, compared = 0, open = 0;
-    for (size_t i = 0; i < r->n_rows; i++) {
-        open += r->rows[i].verdict != VERDICT_PASS && r->rows[i].verdict != VERDICT_SKIP;
-        if (r->rows[i].verdict != VERDICT_PASS) continue;
-        if (evidence_contradicts(&r->rows[i])) return "a PASS that its own value and bound contradict";
-        passed++;
-        compared += (size_t)evidence_compared(&r->rows[i]);
-    }
-    if (r->n_rows == 0) return "left no evidence: nothing was judged";
-    return passed > 0 && compared == 0 && open == 0
-               ? "compared nothing: no row has a value with its bound, or two hashes"
-               : NULL;
-}
-
 /* The gate's end and that of its whole group, which is killed before its leader is reaped: until then the number is theirs.
  * One that must end gets a SIGTERM first: its handler ends the groups that the gate itself has started. */
 static int end_gate(pid_t pid, int must_end) {
@@ -307,12 +282,17 @@ static void write_repro(const struct gate_context *ctx, struct evidence *row) {
     repro_complete(ctx, row->repro, sizeof row->repro);
 }
 
+/* A case of a gate, or what a tool says of it, has not all of its arms. */
+static int is_whole(const struct gate_context *ctx) {
+    return ctx->under == NULL && (ctx->only == NULL || strchr(ctx->only, '/') == NULL);
+}
+
 void runner_child_finish(struct runner_child *c, struct gate_result *r, int timed_out) {
     char note[320];
     int wait_status = end_gate(c->pid, timed_out || c->lost);
     (void)close(c->fd);
     const char *trouble = child_trouble(c, wait_status, timed_out, note, sizeof note);
-    if (trouble == NULL) trouble = rows_trouble(r);
+    if (trouble == NULL) trouble = runner_rows_trouble(r, is_whole(c->ctx), note, sizeof note);
     if (trouble != NULL) runner_add_note(r, VERDICT_ERROR, trouble);
     if (trouble != NULL && r->n_rows > 0) write_repro(c->ctx, &r->rows[r->n_rows - 1]);
     r->ms = (runner_clock() - c->started) * 1e3;

@@ -21,7 +21,7 @@ struct runner_child {
     int fd;    /* read end, non-blocking; -1 when at its end */
     size_t index;
     const struct gate_context *ctx; /* borrowed: for the command of a row about the child's end */
-    double started, deadline; /* seconds, monotonic clock */
+    double started, deadline;       /* seconds, monotonic clock */
     double last_row; /* when the row before arrived: a row without a time of its own gets the difference */
     uint8_t *buffer; /* bytes not yet parsed */
     size_t used, room;
@@ -40,10 +40,15 @@ int runner_child_read(struct runner_child *c, struct gate_result *r);
  * exited early or left nothing, and frees the slot. */
 void runner_child_finish(struct runner_child *c, struct gate_result *r, int timed_out);
 
+/* Why rows that say PASS are no verdict, or NULL: agreement is claimed only where something was compared, only within the
+ * bound, and, of a whole gate, only beside its controls and with every arm that it owes (struct gate). */
+const char *runner_rows_trouble(const struct gate_result *r, int whole, char *note, size_t room);
+
 /* Appends a row. Where memory is refused the row is lost, and r->lost makes the gate an ERROR. */
 void runner_add_row(struct gate_result *r, const struct evidence *row);
 void runner_add_note(struct gate_result *r, enum verdict v, const char *note);
-/* Sets r->verdict from the rows: the worst of them, at least ERROR when one was lost. */
+/* Sets r->verdict from the rows: the worst of them, at least ERROR when one was lost; SKIP where nothing passed but the
+ * controls around what was skipped. */
 void runner_fold(struct gate_result *r);
 
 #endif

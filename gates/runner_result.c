@@ -1,5 +1,6 @@
 /* runner_result.c - what a run's results say together: more results behind them, the exit code, and how long a gate may take. See runner.h.
  * Source: ours. Exercise: ctest -R unit.verdicts */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -41,6 +42,71 @@ enum status runner_merge(struct run_result *r, struct run_result *more, struct e
     free(more->gates);
     memset(more, 0, sizeof *more);
     return STATUS_OK;
+}
+
+/* ---- a gate's rows ----------------------------------------------------------------------------------------------- */
+static int has_arm(const struct gate_result *r, const char *arm, size_t n) {
+    for (size_t i = 0; i < r->n_rows; i++)
+        if (strncmp(r->rows[i].arm, arm, n) == 0 && r->rows[i].arm[n] == '\0') return 1;
+    return 0;
+}
+
+/* The first arm that the gate owes and has not left, its length in *n; NULL: there is none. */
+static const char *missing_arm(const struct gate_result *r, size_t *n) {
+    const char *p = gate_arms_owed(r->gate->id);
+    while (*(p += strspn(p, " ")) != '\0') {
+        *n = strcspn(p, " ");
+        if (!has_arm(r, p, *n)) return p;
+        p += *n;
+    }
+    return NULL;
+}
+
+/* Of a gate's rows: how many say PASS, compared anything, compared what the gate claims; skipped what it claims; are red. */
+struct tally {
+    uint64_t passed, compared, claims, skipped, open;
+};
+
+static struct tally tally_of(const struct gate_result *r) {
+    struct tally t = {0, 0, 0, 0, 0};
+    for (size_t i = 0; i < r->n_rows; i++) {
+        const struct evidence *e = &r->rows[i];
+        uint64_t pass = e->verdict == VERDICT_PASS, skip = e->verdict == VERDICT_SKIP;
+        uint64_t compared = pass && evidence_compared(e), claim = !evidence_is_control(e);
+        t.passed += pass;
+        t.compared += compared;
+        t.claims += compared && claim;
+        t.skipped += skip && claim;
+        t.open += !pass && !skip;
+    }
+    return t;
+}
+
+const char *runner_rows_trouble(const struct gate_result *r, int whole, char *note, size_t room) {
+    const struct tally t = tally_of(r);
+    size_t n = 0;
+    for (size_t i = 0; i < r->n_rows; i++)
+        if (r->rows[i].verdict == VERDICT_PASS && evidence_contradicts(&r->rows[i]))
+            return "a PASS that its own value and bound contradict";
+    if (r->n_rows == 0) return "left no evidence: nothing was judged";
+    if (t.passed == 0 || t.open > 0) return NULL; /* not green as it is */
+    if (t.compared == 0) return "compared nothing: no row has a value with its bound, or two hashes";
+    const char *arm = whole ? missing_arm(r, &n) : NULL;
+    if (arm == NULL)
+        return !whole || t.claims + t.skipped > 0 ? NULL : "compared nothing beside its own controls";
+    (void)snprintf(note, room, "judged without its arm %.*s: no row of it", (int)n, arm);
+    return note;
+}
+
+void runner_fold(struct gate_result *r) {
+    const struct tally t = tally_of(r);
+    uint64_t counts[VERDICTS] = {0};
+    for (size_t i = 0; i < r->n_rows; i++)
+        if ((unsigned)r->rows[i].verdict < VERDICTS) counts[r->rows[i].verdict]++;
+    counts[VERDICT_ERROR] += (uint64_t)r->lost;
+    r->verdict = verdict_worst(counts);
+    if (r->verdict == VERDICT_PASS && t.claims == 0 && t.skipped > 0)
+        r->verdict = VERDICT_SKIP; /* its controls ran, and what it claims was not judged */
 }
 
 #define PATIENCE_BYTES 0x1p25

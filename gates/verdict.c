@@ -70,6 +70,14 @@ int evidence_compared(const struct evidence *e) {
     return number || (e->ref[0] != '\0' && e->got[0] != '\0');
 }
 
+int evidence_is_control(const struct evidence *e) {
+    static const char *const controls[] = {"negative",   "launched", "heeded", "a/a",
+                                           "dispatched", "census",   "greedy"};
+    for (size_t i = 0; i < sizeof controls / sizeof controls[0]; i++)
+        if (strcmp(e->arm, controls[i]) == 0) return 1;
+    return 0;
+}
+
 int evidence_contradicts(const struct evidence *e) {
     if (isnan(e->bound)) return 0;
     int within = isfinite(e->value) && e->value <= e->bound;
