@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "build_info.h"
+#include "gates/file_hash.h"
 #include "gates/generate.h"
 
 #define TOOL_NAME "forkgate 0.1.0"
@@ -73,10 +74,23 @@ static enum status describe_model(const engine *e, const struct engine_info *inf
     return provenance_setf(p, err, "n_vocab", "%d", info->n_vocab);
 }
 
+/* A commit does not name what was built of a changed tree, nor of one without git: the program's own bytes do. */
+static enum status describe_program(struct provenance *p, struct err *err) {
+    static char hash[HASH_TEXT_BYTES];
+    struct hash128 h;
+    if (strcmp(FORKGATE_DIRTY, "0") == 0 && strcmp(FORKGATE_COMMIT, "unknown") != 0) return STATUS_OK;
+    if (hash[0] == '\0') {
+        RETURN_IF_ERROR(file_hash("/proc/self/exe", &h, err));
+        hash_format(&h, hash);
+    }
+    return provenance_set(p, "build", hash, err);
+}
+
 static enum status describe_build(const struct engine_config *c, struct provenance *p, struct err *err) {
     RETURN_IF_ERROR(provenance_set(p, "tool", TOOL_NAME, err));
     RETURN_IF_ERROR(provenance_set(p, "commit", FORKGATE_COMMIT, err));
     RETURN_IF_ERROR(provenance_set(p, "dirty", FORKGATE_DIRTY, err));
+    RETURN_IF_ERROR(describe_program(p, err));
     if (named_faults != NULL) RETURN_IF_ERROR(provenance_set(p, "faults", named_faults, err));
     return describe_options(c, p, err);
 }

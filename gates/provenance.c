@@ -107,13 +107,14 @@ const char *provenance_get(const struct provenance *p, const char *key) {
 }
 
 int provenance_one_build(const struct provenance *a, const struct provenance *b) {
-    static const char *const keys[] = {"commit", "tool",    "compiler", "flags",    "faults",
-                                       "device", "backend", "route",    "geometry", "arch",
-                                       "kv",     "chunk",   "graphs"};
-    const char *dirty_a = provenance_get(a, "dirty"), *dirty_b = provenance_get(b, "dirty");
-    const char *commit = provenance_get(a, "commit");
-    if (commit == NULL || strcmp(commit, "unknown") == 0 || dirty_a == NULL || dirty_b == NULL) return 0;
-    if (strcmp(dirty_a, "0") != 0 || strcmp(dirty_b, "0") != 0) return 0;
+    static const char *const keys[] = {"commit",   "dirty",  "build",  "tool",    "compiler",
+                                       "flags",    "faults", "device", "backend", "route",
+                                       "geometry", "arch",   "kv",     "chunk",   "graphs"};
+    const char *commit = provenance_get(a, "commit"), *dirty = provenance_get(a, "dirty");
+    if (commit == NULL || dirty == NULL) return 0;
+    int named =
+        strcmp(commit, "unknown") != 0 && strcmp(dirty, "0") == 0; /* the commit says what was built */
+    if (!named && provenance_get(a, "build") == NULL) return 0;
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const char *x = provenance_get(a, keys[i]), *y = provenance_get(b, keys[i]);
         if (x == NULL || y == NULL ? x != y : strcmp(x, y) != 0) return 0;

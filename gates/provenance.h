@@ -4,6 +4,7 @@
  *
  * Keys written by forkgate (others may appear and are kept):
  *   tool            forkgate 0.1.0                        commit, dirty     engine commit (12 hex digits), 0|1
+ *   build           XXH3-128 of the program, where a commit does not name it (dirty 1, or commit unknown)
  *   faults          planted faults that were on (forkgate-faults only)
  *   backend route arch geometry kv logits chunk graphs threads simd batch
  *   device cc driver runtime compiler flags
@@ -37,9 +38,8 @@ enum status provenance_setf(struct provenance *p, struct err *err, const char *k
     __attribute__((format(printf, 4, 5)));
 const char *provenance_get(const struct provenance *p, const char *key); /* NULL when absent */
 
-/* 1 when one build with one set of options made both: the same clean commit, compiler, device and everything that is an
- * option but threads and SIMD (the machine's own). Two builds of a dirty tree, or of one without git (commit
- * unknown), may be two programs: 0. */
+/* 1 when one build with one set of options made both: the same commit, compiler, device and everything that is an option but
+ * threads and SIMD (the machine's own); of a dirty tree, or of one without git (commit unknown), the same program too. */
 int provenance_one_build(const struct provenance *a, const struct provenance *b);
 
 /* "key=value\n" lines. parse refuses lines without '=', empty or bad keys, duplicates. format: malloc'ed text. */

@@ -76,7 +76,7 @@ Test(provenance, too_many_keys_are_a_limit_not_a_slow_parse) {
 }
 
 /* The same program with the same options, said by what it wrote: threads and SIMD are the machine's own, everything else counts,
- * and a dirty tree can hold two programs of one commit. */
+ * and of a dirty tree, or without git, one commit can name two programs. */
 Test(provenance, one_build_is_told_from_two) {
     static const char *const base[][2] = {{"tool", "forkgate 0.1.0"},
                                           {"commit", "0123456789ab"},
@@ -108,12 +108,31 @@ Test(provenance, one_build_is_told_from_two) {
         int own = changed == n || strcmp(key, "threads") == 0 || strcmp(key, "simd") == 0;
         cr_assert_eq(provenance_one_build(&a, &b), own, "changed: %s", key);
         cr_assert_eq(provenance_one_build(&b, &a), own, "changed on the other side: %s", key);
-        if (changed == n) { /* without git every build is of an unknown commit */
-            cr_assert_eq(provenance_set(&a, "commit", "unknown", &err), STATUS_OK);
-            cr_assert_eq(provenance_set(&b, "commit", "unknown", &err), STATUS_OK);
-            cr_assert_eq(provenance_one_build(&a, &b), 0, "an unknown commit is no commit");
-        }
         provenance_free(&a);
         provenance_free(&b);
+    }
+}
+
+Test(provenance, a_commit_does_not_name_a_dirty_build) {
+    static const char *const commits[][2] = {{"0123456789ab", "1"}, {"unknown", "0"}, {"unknown", "1"}};
+    struct err err = {""};
+    for (size_t i = 0; i < sizeof commits / sizeof commits[0]; i++) {
+        struct provenance p[2];
+        for (int k = 0; k < 2; k++) {
+            provenance_init(&p[k]);
+            cr_assert_eq(provenance_set(&p[k], "commit", commits[i][0], &err), STATUS_OK);
+            cr_assert_eq(provenance_set(&p[k], "dirty", commits[i][1], &err), STATUS_OK);
+        }
+        cr_assert_eq(provenance_one_build(&p[0], &p[1]), 0, "neither says which program it was");
+        cr_assert_eq(provenance_set(&p[0], "build", "1a", &err), STATUS_OK);
+        cr_assert_eq(provenance_one_build(&p[0], &p[1]), 0, "one does not");
+        cr_assert_eq(provenance_one_build(&p[1], &p[0]), 0, "one does not");
+        cr_assert_eq(provenance_set(&p[1], "build", "2b", &err), STATUS_OK);
+        cr_assert_eq(provenance_one_build(&p[0], &p[1]), 0, "two programs");
+        cr_assert_eq(provenance_set(&p[1], "build", "1a", &err), STATUS_OK);
+        cr_assert_eq(provenance_one_build(&p[0], &p[1]), 1, "one program");
+        cr_assert_eq(provenance_set(&p[1], "dirty", commits[i][1][0] == '1' ? "0" : "1", &err), STATUS_OK);
+        cr_assert_eq(provenance_one_build(&p[0], &p[1]), 0, "of another tree");
+        for (int k = 0; k < 2; k++) provenance_free(&p[k]);
     }
 }
