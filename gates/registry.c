@@ -48,10 +48,10 @@ const struct gate *const gate_registry[] = {
 };
 
 #define OP_ARMS     "guards launched repeat overflows oracle negative"
-#define CHUNK_ARMS  "prefill-decode chunk-1 chunk-7 chunk-64 negative"
-#define CACHE_ARMS  "rewind rewind-other pair tail negative"
-#define REPEAT_ARMS "run-to-run reopened fresh-process negative"
-#define LAUNCH_ARMS "fa_tq fa_splits heeded observer observer-tap full-dump no-dump negative"
+#define CHUNK_ARMS  "prefill-decode chunk-1 chunk-7 chunk-64 launched negative"
+#define CACHE_ARMS  "rewind rewind-other pair tail launched negative"
+#define REPEAT_ARMS "run-to-run reopened fresh-process launched negative"
+#define LAUNCH_ARMS "fa_tq fa_splits heeded observer observer-tap full-dump no-dump launched negative"
 
 static const struct {
     const char *gate, *arms;
@@ -66,12 +66,12 @@ static const struct {
     {"op.kv_append", OP_ARMS " exact"},
     {"op.matmul", OP_ARMS " exact poison row-alone tc-model"},
     {"op.attention", OP_ARMS " exact poison row-alone plain-2x tail-zero tail-inf tail-large fa_tq fa_splits"},
-    {"model.rope", "q k negative"},
-    {"model.reference.f32", "ids forced first-20 free negative"},
-    {"model.reference.f16", "ids forced negative"},
-    {"model.reference.q8", "ids forced negative"},
-    {"model.peer.seedling", "ids fork negative"},
-    {"model.peer.smollm2", "ids fork negative"},
+    {"model.rope", "q k a/a negative"},
+    {"model.reference.f32", "ids forced first-20 free a/a negative"},
+    {"model.reference.f16", "ids forced a/a negative"},
+    {"model.reference.q8", "ids forced a/a negative"},
+    {"model.peer.seedling", "ids fork a/a negative"},
+    {"model.peer.smollm2", "ids fork a/a negative"},
     {"suite.unit", "suite count"},
     {"stream.golden.f16", "greedy launched negative"},
     {"stream.golden.q8", "greedy launched negative"},
@@ -79,9 +79,11 @@ static const struct {
     {"stream.launch.q8", LAUNCH_ARMS},
     {"stream.chunk.f16", CHUNK_ARMS},
     {"stream.chunk.q8", CHUNK_ARMS},
-    {"stream.batch.f16", "batch-slots negative"},
-    {"stream.batch.q8", "batch-slots negative"},
-    {"stream.mixed.q8", "prefill-decode chunk-1 batch negative"},
+    {"stream.ladder.f16", "ladder dispatched launched negative"},
+    {"stream.ladder.q8", "ladder dispatched launched negative"},
+    {"stream.batch.f16", "batch-slots launched negative"},
+    {"stream.batch.q8", "batch-slots launched negative"},
+    {"stream.mixed.q8", "prefill-decode chunk-1 batch launched negative"},
     {"stream.cache.f16", CACHE_ARMS},
     {"stream.cache.q8", CACHE_ARMS},
     {"stream.repeat.f16", REPEAT_ARMS},

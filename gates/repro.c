@@ -105,10 +105,12 @@ void repro_complete(const struct gate_context *ctx, char *repro, size_t room) {
 }
 
 /* ---- of the whole run ------------------------------------------------------------------------------------------- */
-/* Options of the candidate and of the change; their values, where they have one. */
+/* Options of the candidate and of the change; their values, where they have one. Threads are shared out by the runner among the
+ * gates that run at once, and are no part of the candidate. */
 static int is_kept(const char *word, size_t n, int *has_value) {
-    static const char *const kept[] = {"-m",      "--arch",  "--geometry", "--kv",         "--chunk",
-                                       "--class", "--cause", "--base",     "--engine-cmd", "--no-graph"};
+    static const char *const kept[] = {"-m",      "--arch",       "--geometry", "--kv",
+                                       "--chunk", "--simd",       "--class",    "--cause",
+                                       "--base",  "--engine-cmd", "--no-graph"};
     for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
         *has_value = strcmp(kept[i], "--no-graph") != 0;
         if (is_word(word, n, kept[i])) return 1;

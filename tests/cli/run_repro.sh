@@ -56,7 +56,11 @@ again 0 rope.csv model.rope
 expect 1 "$forkgate" run --tier identity --only stream.golden.q8 --geometry fa_tkv=16 --battery small --csv golden.csv
 full golden.csv || fail 'evidence is missing'
 again 1 golden.csv stream.golden.q8 golden
-expect 0 "$forkgate" run --tier identity --only stream.repeat.q8 --battery small --chunk 7 --csv repeat.csv
+expect 0 "$forkgate" run --tier identity --only stream.repeat.q8 --battery small --chunk 7 --simd scalar --csv repeat.csv
+for option in '--chunk 7' '--simd scalar'; do
+  grep -q "^next: .* $option" out || fail "next without $option"
+  has repeat.csv " $option"
+done
 full repeat.csv || fail 'evidence is missing'
 again 0 repeat.csv stream.repeat.q8 fresh-process
 expect 0 "$forkgate" run --tier tolerance --only tolerance.op --class fa --cause "it's only a test" --geometry fa_tkv=16 --csv four.csv
