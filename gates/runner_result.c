@@ -161,14 +161,14 @@ size_t runner_unjudged(const struct run_result *r, struct runner_unjudged out[2 
 
 /* ---- control runs ---------------------------------------------------------------------------------------------- */
 static uint64_t control_streams(const struct gate *g, const struct evidence *row) {
-    static const char *const others[] = {"golden", "base",     "greedy",       "launched",
-                                         "heeded", "negative", "independence", "run"};
+    static const char *const others[] = {"golden", "base", "first-step", "independence", "run"};
     if (row->verdict == VERDICT_SKIP || row->test_case[0] == '\0') return 0;
     if (g->tier == TIER_TOLERANCE && strcmp(row->arm, "a/a") == 0) {
         const char *behind = strstr(row->test_case, "fresh process, ");
         return behind == NULL ? 0 : strtoull(behind + strlen("fresh process, "), NULL, 10);
     }
-    if (g->tier != TIER_IDENTITY || strcmp(row->test_case, "events") == 0) return 0;
+    if (g->tier != TIER_IDENTITY || evidence_is_control(row) || strcmp(row->test_case, "events") == 0)
+        return 0;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (strcmp(row->arm, others[i]) == 0) return 0;
     return 1;
