@@ -47,7 +47,7 @@ const struct gate *const gate_registry[] = {
     NULL,
 };
 
-#define OP_ARMS     "guards launched repeat overflows oracle negative"
+#define OP_ARMS     "guards launched repeat overflows census oracle negative"
 #define CHUNK_ARMS  "prefill-decode chunk-1 chunk-7 chunk-64 launched negative"
 #define CACHE_ARMS  "rewind rewind-other pair tail launched negative"
 #define REPEAT_ARMS "run-to-run reopened fresh-process launched negative"

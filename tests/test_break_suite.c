@@ -106,7 +106,7 @@ static const struct {
               {says_negative, "judged without its arm"},
               {lost_an_arm, "judged without its arm"}};
 
-/* Each gate of the registry in turn, in every way; the others judge. Neither the list nor the number is written here. */
+/* Each gate of the registry in turn, in every way, beside one that judges. Neither the list nor the number is written here. */
 Test(break_suite, any_one_gate_a_no_op) {
     static struct gate gates[GATES];
     const struct gate *registry[GATES + 1] = {NULL};
@@ -124,10 +124,10 @@ Test(break_suite, any_one_gate_a_no_op) {
     runner_free(&result);
     for (size_t i = 0; i < n; i++) {
         for (size_t k = 0; k < sizeof no_ops / sizeof no_ops[0]; k++) {
-            const struct gate *one[] = {&gates[i], NULL};
+            const struct gate *some[] = {&gates[(i + 1) % n], &gates[i], NULL};
             struct gate_context c = {.config = engine_config_default(), .cause = gate_arms_owed(gates[i].id)};
             gates[i].run = no_ops[k].run;
-            cr_assert_eq(run_gates(k < 2 ? registry : one, &c), 2, "%s is a no-op", gates[i].id);
+            cr_assert_eq(run_gates(some, &c), 2, "%s is a no-op", gates[i].id);
             cr_assert_str_eq(first_red()->gate, gates[i].id);
             cr_assert(strstr(first_red()->note, no_ops[k].note) != NULL, "%s %zu: %s", gates[i].id, k,
                       first_red()->note);

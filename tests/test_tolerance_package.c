@@ -108,7 +108,7 @@ Test(tolerance_package, a_hidden_penalty_is_red, .init = set_up, .fini = tear_do
 }
 
 /* Field case A05: a build that gives two answers to one prompt regroups nothing. */
-Test(tolerance_package, case_a05_a_candidate_that_does_not_repeat_itself_is_red, .init = set_up,
+Test(tolerance_package, case_a05_a_candidate_that_does_not_repeat_itself_is_red, .init = set_up_few,
      .fini = tear_down) {
     char command[8 * WORK_PATH];
     make_candidate(regrouped);
@@ -124,7 +124,7 @@ Test(tolerance_package, case_a05_a_candidate_that_does_not_repeat_itself_is_red,
 }
 
 /* Field cases A04 and A06: what differs in the launch is named. */
-Test(tolerance_package, case_a06_other_provenance_is_named, .init = set_up, .fini = tear_down) {
+Test(tolerance_package, case_a06_other_provenance_is_named, .init = set_up_few, .fini = tear_down) {
     make_candidate(regrouped);
     extra_key = "ranks";
     make_streams(chosen, &regrouped, 0);
@@ -136,7 +136,7 @@ Test(tolerance_package, case_a06_other_provenance_is_named, .init = set_up, .fin
     cr_assert_eq(named, 1, "the rank count is not named");
 }
 
-Test(tolerance_package, a_program_that_fails_is_an_error, .init = set_up, .fini = tear_down) {
+Test(tolerance_package, a_program_that_fails_is_an_error, .init = set_up_few, .fini = tear_down) {
     struct rows *r =
         run_with(base, "echo lost the device >&2; exit 9 # {prompt} {n} {out} {follow}", "a test", csv);
     cr_assert(r->status != STATUS_OK && strstr(r->err.message, "lost the device") != NULL, "%s",

@@ -10,7 +10,8 @@
 #include "gates/side.h"
 #include "tests/dump_maker.h"
 
-#define STREAMS 64
+#define STREAMS 64 /* the fewest that decide */
+#define FEW     8  /* enough where nothing is to be decided */
 #define TOKENS  24
 
 static struct work_folder root;
@@ -62,7 +63,7 @@ static inline void follow_of(int stream, char out[HASH_TEXT_BYTES]) {
 }
 
 static inline void make_streams(const char *dir, const struct engine_habit *h, int is_forced) {
-    for (int s = 0; s < STREAMS; s++) {
+    for (int s = 0; s < battery.n; s++) {
         char path[2 * WORK_PATH], hash[HASH_TEXT_BYTES], follow[HASH_TEXT_BYTES] = "";
         struct hash128 of = hash_bytes(battery.prompts[s].bytes, battery.prompts[s].n);
         hash_format(&of, hash);
@@ -87,13 +88,13 @@ static inline void make_streams(const char *dir, const struct engine_habit *h, i
     }
 }
 
-static inline void set_up(void) {
+static inline void set_up_streams(int n) {
     struct err err = {""};
     cr_assert_eq(work_folder_make("forkgate-test-package", &root, &err), STATUS_OK, "%s", err.message);
-    battery.prompts = calloc(STREAMS, sizeof *battery.prompts);
+    battery.prompts = calloc((size_t)n, sizeof *battery.prompts);
     cr_assert(battery.prompts != NULL);
-    battery.n = STREAMS;
-    for (int i = 0; i < STREAMS; i++) {
+    battery.n = n;
+    for (int i = 0; i < n; i++) {
         (void)snprintf(battery.prompts[i].name, sizeof battery.prompts[i].name, "p%02d", i);
         battery.prompts[i].bytes = strdup(battery.prompts[i].name);
         battery.prompts[i].n = strlen(battery.prompts[i].name);
@@ -105,6 +106,14 @@ static inline void set_up(void) {
     cr_assert_eq(work_folder_sub(&root, "chosen", chosen, &err), STATUS_OK);
     make_streams(base, &honest, 0);
     make_streams(control, &regrouped, 1);
+}
+
+static inline void set_up(void) {
+    set_up_streams(STREAMS);
+}
+
+static inline void set_up_few(void) {
+    set_up_streams(FEW);
 }
 
 static inline void tear_down(void) {

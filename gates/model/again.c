@@ -9,7 +9,7 @@ void again_add(struct hash128 *chain, const float *values, size_t n) {
     *chain = hash_bytes(link, sizeof link);
 }
 
-void again_row(const struct stream_arm *own, const char *test_case, const struct hash128 *first,
+void again_row(const struct stream_arm *a, const char *test_case, const struct hash128 *first,
                const struct hash128 *second) {
     static const struct hash128 empty;
     struct evidence row;
@@ -19,8 +19,8 @@ void again_row(const struct stream_arm *own, const char *test_case, const struct
     (void)snprintf(row.arm, sizeof row.arm, "a/a");
     (void)snprintf(row.metric, sizeof row.metric, "differ");
     (void)snprintf(row.grade, sizeof row.grade, "measured");
-    (void)snprintf(row.repro, sizeof row.repro, "forkgate run --only %s", own->gate);
-    streams_note_kernels(own->engine, row.kernels, sizeof row.kernels);
+    (void)snprintf(row.repro, sizeof row.repro, "forkgate run --only %s", a->gate);
+    streams_note_kernels(a->engine, row.kernels, sizeof row.kernels);
     row.value = same && made ? 0 : 1;
     row.verdict = same && made ? VERDICT_PASS : VERDICT_INCONCLUSIVE;
     hash_format(first, row.ref);
@@ -29,5 +29,5 @@ void again_row(const struct stream_arm *own, const char *test_case, const struct
                    !made  ? "nothing was computed"
                    : same ? "the same bits a second time"
                           : "not reproducible on one build: what the other arms say is of one run only");
-    own->ctx->emit(own->ctx->sink, &row);
+    a->ctx->emit(a->ctx->sink, &row);
 }

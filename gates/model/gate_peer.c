@@ -171,25 +171,18 @@ static enum status judge_prompt(const struct stream_arm *a, const struct peer_ta
     return s;
 }
 
-/* One prompt twice, the second time on an engine of its own. */
-static enum status again(const struct stream_arm *a, const struct peer_tables *t, const char *model,
+/* One prompt twice, each time in a session of its own; stream.repeat opens engines of their own. */
+static enum status again(const struct stream_arm *a, const struct peer_tables *t,
                          const struct stream_prompt *p, struct err *err) {
     int32_t *ids = NULL;
     size_t n = 0;
     struct peer_walk w, second;
-    struct engine_info info;
-    struct stream_arm own = *a;
-    engine_describe(a->engine, &info);
     RETURN_IF_ERROR(engine_encode(a->engine, p->bytes, p->n, 1, &ids, &n, err));
     enum status s = read_steps(t->steps, p->name, &w, err);
     second = w;
     if (s == STATUS_OK) s = walk(a->engine, ids, n, &w, err);
-    if (s == STATUS_OK) s = engine_open(model, &info.config, &own.engine, err);
-    if (s == STATUS_OK) {
-        s = walk(own.engine, ids, n, &second, err);
-        if (s == STATUS_OK) again_row(&own, p->name, &w.rows, &second.rows);
-        engine_close(own.engine);
-    }
+    if (s == STATUS_OK) s = walk(a->engine, ids, n, &second, err);
+    if (s == STATUS_OK) again_row(a, p->name, &w.rows, &second.rows);
     free(ids);
     return s;
 }
@@ -218,7 +211,7 @@ static enum status negative_row(const struct stream_arm *a, const struct peer_ta
 
 /* ---- the gates ------------------------------------------------------------------------------------------------- */
 
-static enum status judge(const struct stream_arm *a, const char *model, const char *stem, struct err *err) {
+static enum status judge(const struct stream_arm *a, const char *stem, struct err *err) {
     struct peer_tables t;
     struct streams s;
     struct budgets b;
@@ -234,7 +227,7 @@ static enum status judge(const struct stream_arm *a, const char *model, const ch
     status = tables_open(a->ctx->source_dir, stem, &t, err);
     for (int i = 0; i < s.n && status == STATUS_OK; i++)
         status = judge_prompt(a, &t, &s.prompts[i], bound, err);
-    if (status == STATUS_OK) status = again(a, &t, model, &s.prompts[0], err);
+    if (status == STATUS_OK) status = again(a, &t, &s.prompts[0], err);
     if (status == STATUS_OK) status = negative_row(a, &t, &s.prompts[0], err);
     tables_close(&t);
     streams_free(&s);
@@ -250,7 +243,7 @@ static enum status run_model(const struct gate_context *ctx, const char *id, con
         return STATUS_OK;
     }
     RETURN_IF_ERROR(engine_open(model, &config, &a.engine, err));
-    enum status s = judge(&a, model, stem, err);
+    enum status s = judge(&a, stem, err);
     engine_close(a.engine);
     return s;
 }
