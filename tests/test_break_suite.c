@@ -6,7 +6,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "gates/model/model_gates.h"
@@ -55,9 +54,9 @@ static void say(const struct gate_context *ctx, const char *arm, size_t n, const
     ctx->emit(ctx->sink, &row);
 }
 
-static const char *left_out; /* of `judges`: the gate whose first arm is missing; NULL: none */
+static const char *left_out; /* arms, of which the first is; NULL: none */
 
-/* A row of every arm that any gate owes, but for those that start as the first one of left_out. */
+/* A row of every arm that any gate owes, but for the one left out and those that begin like it. */
 static enum status judges(const struct gate_context *ctx, struct err *err) {
     (void)err;
     for (size_t i = 0; gate_registry[i] != NULL; i++) {
@@ -111,15 +110,14 @@ Test(break_suite, any_one_gate_a_no_op) {
     static struct gate gates[GATES];
     const struct gate *registry[GATES + 1] = {NULL};
     size_t n = 0;
-    for (; gate_registry[n] != NULL; n++) {
-        cr_assert(n < GATES, "more gates than this test takes");
+    for (; gate_registry[n] != NULL && n < GATES; n++) {
         gates[n] = *gate_registry[n];
         gates[n].run = judges;
         gates[n].needs_cuda = 0;
         registry[n] = &gates[n];
         cr_assert(gate_arms_owed(gates[n].id)[0] != '\0', "%s owes nothing", gates[n].id);
     }
-    cr_assert(n > 30, "%zu gates", n);
+    cr_assert(n > 30 && gate_registry[n] == NULL, "%zu gates, more than this test takes or too few", n);
     cr_assert_eq(run_gates(registry, NULL), 0, "all of them judge: %s", first_red()->note);
     runner_free(&result);
     for (size_t i = 0; i < n; i++) {
@@ -140,14 +138,12 @@ Test(break_suite, any_one_gate_a_no_op) {
 /* ---- a base that is really the candidate ------------------------------------------------------------------------ */
 Test(break_suite, a_base_that_is_really_the_candidate) {
     const struct gate *registry[] = {&gate_tolerance_stream_f16, NULL};
-    struct gate_context c;
-    memset(&c, 0, sizeof c);
-    c.model_path = FORKGATE_SOURCE_DIR "/fixtures/models/seedling-q8_0.gguf";
-    c.source_dir = FORKGATE_SOURCE_DIR;
-    c.self = "/proc/self/exe";
-    c.config = engine_config_default();
-    c.small_battery = 1;
-    c.cause = "a change that changes nothing";
+    struct gate_context c = {.model_path = FORKGATE_SOURCE_DIR "/fixtures/models/seedling-q8_0.gguf",
+                             .source_dir = FORKGATE_SOURCE_DIR,
+                             .self = "/proc/self/exe",
+                             .config = engine_config_default(),
+                             .small_battery = 1,
+                             .cause = "a change that changes nothing"};
     cr_assert_eq(run_gates(registry, &c), 2,
                  "the base is this build at its default geometry, and so is the candidate");
     cr_assert(strstr(first_red()->note, "self-comparison proves nothing") != NULL, "%s", first_red()->note);

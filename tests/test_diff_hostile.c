@@ -292,7 +292,7 @@ Test(hostile_control, only_a_true_replay_of_the_same_build_is_noise) {
     static const struct lie lies[] = {{NULL, NULL, -9.75f, DUMP_LOGPROBS, 0},
                                       {NULL, NULL, 0.3f, 0, 77},
                                       {"compiler", "clang", 0.3f, 0, 0},
-                                      {"flags", "-ffast-math", 0.3f, 0, 0},
+                                      {"flags", "-O3 -mfma", 0.3f, 0, 0},
                                       {"device", "other", 0.3f, 0, 0},
                                       {"cc", "8.0", 0.3f, 0, 0},
                                       {"driver", "1", 0.3f, 0, 0},
